@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/portable"
@@ -28,7 +27,7 @@ type Admitter struct {
 	trust    Examiner
 
 	mu     sync.Mutex
-	rules  map[executor]rules
+	rules  map[executor]*value.Value
 	hits   int64
 	misses int64
 	keep   bool
@@ -55,20 +54,6 @@ const maxKept = 1 << 16
 // of them. It is for an operation that looks at many tools and changes no file, and is called before the first.
 func (a *Admitter) KeepTrees() { a.keep = true }
 
-// rules is what the first links of a chain that speak of them say about a tool's other files.
-type rules struct{ anchor, verify *value.Value }
-
-// or returns the rules with what they leave open taken from t.
-func (r rules) or(t *model.Tool) rules {
-	if r.anchor.IsNull() {
-		r.anchor = t.Anchor
-	}
-	if r.verify.IsNull() {
-		r.verify = t.VerifyDeps
-	}
-	return r
-}
-
 // An executor is what a tool in a space names as its executor.
 type executor struct {
 	id   string
@@ -81,16 +66,13 @@ const maxRules = 1000
 // NewAdmitter returns an Admitter that finds executors by r and asks t, which may be nil: then items that the binary
 // vouches for are admitted, and no others.
 func NewAdmitter(r Resolver, t Examiner) *Admitter {
-	return &Admitter{resolver: r, trust: t, rules: map[executor]rules{}}
+	return &Admitter{resolver: r, trust: t, rules: map[executor]*value.Value{}}
 }
 
 // An Anchor is the directory that a tool of several files works from.
 type Anchor struct {
-	Dir    string       // in the tool's space
-	Below  string       // "" or, of a runtime that is a file of its own, its lib: all that is its own in Dir
-	Verify *value.Value // the verify_deps of the tool, or of the first link of its chain that has one; nil if none has
-
-	tool string // the tool's directory, relative to Dir
+	Dir   string // in the tool's space
+	Below string // "" or, of a runtime that is a file of its own, its lib: all that is its own in Dir
 }
 
 // Anchor returns the anchor of an item; nil if it is a file of its own.
@@ -99,34 +81,33 @@ func (a *Admitter) Anchor(ctx context.Context, it *Item) (*Anchor, error) {
 	if t == nil {
 		return nil, nil
 	}
-	r := rules{}.or(t)
-	if (r.anchor.IsNull() || r.verify.IsNull()) && !t.Primitive && t.Executor != "" {
-		inherited, err := a.inherited(ctx, it)
-		if err != nil {
+	rule := t.Anchor
+	if rule.IsNull() && !t.Primitive && t.Executor != "" {
+		var err error
+		if rule, err = a.inherited(ctx, it); err != nil {
 			return nil, err
 		}
-		r = r.or(&model.Tool{Anchor: inherited.anchor, VerifyDeps: inherited.verify})
 	}
-	if r.anchor.IsNull() {
+	if rule.IsNull() {
 		return nil, nil
 	}
-	found, err := anchored(it, r)
+	found, err := anchored(it, rule)
 	if lib := t.Anchor.Get("lib").String(); lib != "" && found == nil && err == nil {
-		return libOf(it, r, lib)
+		return libOf(it, lib)
 	}
 	return found, err
 }
 
 // libOf is the anchor of a runtime for what it has its interpreter load, whatever becomes of the tools that it runs.
-func libOf(it *Item, r rules, lib string) (*Anchor, error) {
+func libOf(it *Item, lib string) (*Anchor, error) {
 	if err := portable.Check(lib); err != nil {
 		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: fmt.Errorf("the anchor's lib: %w", err)}
 	}
-	return &Anchor{Dir: path.Dir(it.Path), Below: lib, Verify: r.verify}, nil
+	return &Anchor{Dir: path.Dir(it.Path), Below: lib}, nil
 }
 
-// inherited returns the rules that a tool has from its executors.
-func (a *Admitter) inherited(ctx context.Context, it *Item) (rules, error) {
+// inherited returns the anchor of the first link below a tool that has one.
+func (a *Admitter) inherited(ctx context.Context, it *Item) (*value.Value, error) {
 	key := executor{it.Model.Tool.Executor, it.Space}
 	a.mu.Lock()
 	r, ok := a.rules[key]
@@ -144,8 +125,8 @@ func (a *Admitter) inherited(ctx context.Context, it *Item) (rules, error) {
 		return r, err
 	}
 	for _, link := range links[1:] {
-		if t := link.Model.Tool; t != nil {
-			r = r.or(t)
+		if t := link.Model.Tool; t != nil && r.IsNull() {
+			r = t.Anchor
 		}
 	}
 	a.mu.Lock()
@@ -166,8 +147,7 @@ func (a *Admitter) Rate() (hits, misses int64) {
 
 // anchored applies a rule {enabled, mode, markers_any, root} to a tool. What isn't understood is refused: else the
 // tool would run with files that no signature covers.
-func anchored(it *Item, r rules) (*Anchor, error) {
-	rule := r.anchor
+func anchored(it *Item, rule *value.Value) (*Anchor, error) {
 	bad := func(field, found string) (*Anchor, error) {
 		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: fmt.Errorf("the anchor's %s is %q, which means nothing", field, found)}
 	}
@@ -198,26 +178,7 @@ func anchored(it *Item, r rules) (*Anchor, error) {
 	default:
 		return bad("root", root)
 	}
-	tool, _ := strings.CutPrefix(path.Dir(it.Path), dir)
-	return &Anchor{Dir: dir, Verify: r.verify, tool: strings.TrimPrefix(tool, "/")}, nil
-}
-
-// Deps returns those files of the tree that the rule verify_deps {scope, recursive, extensions, exclude_dirs} speaks
-// of. The tree vouches for them as for all others; without the rule there are none to speak of.
-func (a *Anchor) Deps(t *tree.Tree) []tree.File {
-	if a == nil || t == nil || a.Verify.IsNull() || is(a.Verify, "enabled", "false") {
-		return nil
-	}
-	dir, recursive := a.tool, !is(a.Verify, "recursive", "false")
-	switch word(a.Verify, "scope", "anchor") {
-	case "anchor":
-		dir = ""
-	case "tool_siblings":
-		recursive = false
-	case "tool_file":
-		return nil
-	}
-	return t.Within(dir, recursive, texts(a.Verify.Get("extensions")), texts(a.Verify.Get("exclude_dirs")))
+	return &Anchor{Dir: dir}, nil
 }
 
 // word returns a text of a rule, or what holds where there is none.
@@ -229,13 +190,6 @@ func word(rule *value.Value, name, otherwise string) string {
 func is(rule *value.Value, name, word string) bool {
 	v := rule.Get(name)
 	return v != nil && v.Kind == value.Bool && v.Text == word
-}
-
-func texts(list *value.Value) []string {
-	if list == nil {
-		return nil
-	}
-	return collect(list.Items, (*value.Value).String)
 }
 
 // hasAny reports whether a directory has one of the names.

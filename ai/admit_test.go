@@ -197,43 +197,6 @@ func TestLib(t *testing.T) {
 	wantError(t, err, `"project/tools/acme/bad.yaml": the anchor's lib: path "../up": ".." is not a name`)
 }
 
-func TestDeps(t *testing.T) {
-	f := files{"tools/a/b/__init__.py": "", "tools/a/b/c/d.py": "", "tools/a/b/e.json": "", "tools/a/f.py": "", "tools/a/b/c/g.txt": ""}
-	const parent = "anchor: {enabled: true, mode: always, root: tool_parent}\nverify_deps: "
-	for _, c := range []struct{ rule, want string }{
-		{"{scope: anchor, extensions: [.py]}", "b/__init__.py b/c/d.py f.py"},
-		{"{scope: tool_dir, extensions: [.py, .json]}", "b/__init__.py b/c/d.py b/e.json"},
-		{"{scope: tool_dir, recursive: false}", "b/__init__.py b/e.json"},
-		{"{scope: tool_siblings, extensions: [.py]}", "b/__init__.py"},
-		{"{scope: anchor, exclude_dirs: [c]}", "b/__init__.py b/e.json f.py"},
-		{"{scope: tool_file}", ""},
-		{"{enabled: false}", ""},
-		{"{}", "b/__init__.py b/c/d.py b/c/g.txt b/e.json f.py"},
-	} {
-		v := view(t, noOverride, space("project", f.with(files{"tools/a/b/x.yaml": tool("a/b/x", "rye/core/runtimes/bash", parent+c.rule)})))
-		a := ai.NewAdmitter(v, nil)
-		it := find(t, v, "tool:a/b/x")
-		anchor, err := a.Anchor(t.Context(), it)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr, err := a.Tree(t.Context(), it)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, f := range anchor.Deps(tr) {
-			names = append(names, f.Path)
-		}
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.rule, got, c.want)
-		}
-	}
-	if (*ai.Anchor)(nil).Deps(nil) != nil {
-		t.Error("a file of its own has no files")
-	}
-}
-
 // TestTreeNeedsChain: who runs a tool decides what belongs to it, so that without its executor nothing is known.
 func TestTreeNeedsChain(t *testing.T) {
 	s := space("project", files{"tools/x.py": pyTool("x", "rye/core/runtimes/gone"), "knowledge/k.md": "---\nid: k\ntitle: K\n---\ntext\n"})
@@ -269,7 +232,7 @@ func TestRequire(t *testing.T) {
 	if err := a.Require(t.Context(), find(t, v, "tool:"+python), policy.ToUse); err != nil {
 		t.Errorf("what is in the binary: %v", err)
 	}
-	wantError(t, a.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse), `"tool:acme/x" is unsigned; "**" asks for 1 key`)
+	wantError(t, a.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse), `"tool:acme/x" is unsigned; "**" requires 1 key`)
 	signIn(t, v, s, eve, "tool:acme/x")
 	err := a.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse)
 	if fault.CodeOf(err) != fault.UntrustedKey {

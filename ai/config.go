@@ -2,8 +2,10 @@ package ai
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"github.com/rye-build/rye/ai/merge"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/manifest/policy"
@@ -16,11 +18,16 @@ type Merged struct {
 	Layers []*Item           // from the lowest space to the highest
 }
 
-// Config merges the items config:NAME of all spaces: maps are merged, entry by entry, at every depth, and of lists and
-// all else the higher space's counts. Each layer must be admitted and valid: one that isn't is an error, for without it
-// the others mean something else. A name that no space has is a *NotFoundError.
+// Config merges the items config:NAME of all spaces, by package merge. Each layer must be admitted and valid, and so must
+// each that it extends: one that isn't is an error, for without it the others mean something else. A name that no space has is
+// a *NotFoundError.
 func (v *View) Config(ctx context.Context, a *Admitter, name string) (*Merged, error) {
-	ref := model.Ref{Kind: "config", ID: name}
+	return v.config(ctx, a, []string{name})
+}
+
+// config merges the last of some names; each extends the next.
+func (v *View) config(ctx context.Context, a *Admitter, names []string) (*Merged, error) {
+	ref := model.Ref{Kind: "config", ID: names[len(names)-1]}
 	layers, err := v.All(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -35,7 +42,6 @@ func (v *View) Config(ctx context.Context, a *Admitter, name string) (*Merged, e
 		}
 	}
 	slices.Reverse(layers)
-	m := &Merged{From: map[string]string{}, Layers: layers}
 	for i, it := range layers {
 		if i > 0 && it.Space.Level == System && !layers[i-1].Space.Builtin {
 			return nil, ambiguous([]File{it.File, layers[i-1].File}) // of two bundles none comes first
@@ -48,31 +54,25 @@ func (v *View) Config(ctx context.Context, a *Admitter, name string) (*Merged, e
 				return nil, &ItemError{Ref: ref, Space: it.Space, Path: it.Path, Err: p}
 			}
 		}
-		m.Value = merge(m.Value, it.Model.Fields)
-		for _, e := range it.Model.Fields.Map {
-			m.From[e.Key] = it.Space.Label
-		}
 	}
-	return m, nil
+	m := &Merged{Layers: layers}
+	m.Value, m.From, err = MergeLayers(layers, names, func(names []string) (*value.Value, error) {
+		other, err := v.config(ctx, a, names)
+		if err != nil {
+			return nil, err
+		}
+		return other.Value, nil
+	})
+	return m, err
 }
 
-// merge puts what stands above over what stands below. Both are left as they are.
-func merge(below, above *value.Value) *value.Value {
-	if below == nil || below.Kind != value.Map || above.Kind != value.Map {
-		return above
+// MergeLayers merges the files of one config, the lowest first, by package merge.
+func MergeLayers(layers []*Item, names []string, extended merge.Extended) (*value.Value, map[string]string, error) {
+	files := collect(layers, func(it *Item) merge.File { return merge.File{Space: it.Space.Label, Fields: it.Model.Fields} })
+	all, from, err := merge.Layers(files, names, extended)
+	if wrong, ok := errors.AsType[*merge.Error](err); ok {
+		it := layers[wrong.File]
+		err = &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: wrong.Err}
 	}
-	both := &value.Value{Kind: value.Map, At: above.At, Map: slices.Clone(below.Map)}
-	at := make(map[string]int, len(both.Map))
-	for i, e := range both.Map {
-		at[e.Key] = i
-	}
-	for _, e := range above.Map {
-		i, ok := at[e.Key]
-		if !ok {
-			both.Map = append(both.Map, e)
-			continue
-		}
-		both.Map[i] = value.Entry{Key: e.Key, At: e.At, Value: merge(both.Map[i].Value, e.Value)}
-	}
-	return both
+	return all, from, err
 }

@@ -77,7 +77,7 @@
 // the root where the anchor is active for the runtime itself.
 //
 // So a chain must be found before a tool can be signed or admitted: who runs it decides what belongs to it. verify_deps
-// selects files of the tree to speak of and adds none: every one of them is vouched for.
+// is checked for its form and changes nothing: a signature covers every file of the tree.
 //
 // # Chains
 //
@@ -99,9 +99,9 @@
 //
 // # Config
 //
-// config:NAME is .ai/config/NAME.yaml of every space, merged from the lowest to the highest: maps entry by entry at
-// every depth, of all else the higher one counts. A layer that isn't admitted is an error, and so are those of two
-// bundles, and one above another whose name is below rye/ (ShadowError) unless "override:" covers it.
+// config:NAME is .ai/config/NAME.yaml of every space, merged from the lowest to the highest by package merge. A layer that isn't
+// admitted is an error, and so are those of two bundles, and one above another whose name is below rye/ (ShadowError) unless
+// "override:" covers it.
 //
 // # What is remembered
 //

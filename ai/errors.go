@@ -144,7 +144,7 @@ func (e *AmbiguousError) Fault() *fault.Error {
 	if e.More > 0 {
 		f.Because(fmt.Sprintf("and %d more", e.More))
 	}
-	return coded(f.Try("rye rm FILE", "rye mv FILE NEWID"))
+	return coded(f.Try(fault.Command("rye mv", e.Places[0], e.Ref.ID+"-2"), fault.Command("rye rm", e.Places[0])))
 }
 
 // maxPlaces bounds what an AmbiguousError names, since each of the files gets an error that names the others.

@@ -162,7 +162,7 @@ func TestKinds(t *testing.T) {
 		{"signed", nil, files{inTools + "workflow_extractor.yaml": signed}, none + " workflow=workflow_extractor", nil},
 		{"deeper", nil, files{inTools + "x/y/w_extractor.yaml": mine("x/y/w_extractor", good)}, none + " workflow=x/y/w_extractor", nil},
 		{"unsigned", nil, files{inTools + "workflow_extractor.yaml": good}, none,
-			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is unsigned; "**" asks for 1 key`}},
+			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is unsigned; "**" requires 1 key`}},
 		{"of a stranger", nil, files{inTools + "workflow_extractor.yaml": strange}, none,
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is signed by no key of the policy`}},
 		{"changed", nil, files{inTools + "workflow_extractor.yaml": signed + "# more\n"}, none,
@@ -274,7 +274,9 @@ func TestConfig(t *testing.T) {
 	lib := space("system:x", base)
 	lib.Builtin = true
 	user := space("user", files{"config/agent.yaml": mine("limits: {turns: 6}\nown: true\n")})
-	project := space("project", files{"config/agent.yaml": mine("limits: {tokens: 7, spend: \"1\"}\nhooks: [c]\nname: {x: 1}\ndeep: {a: {b: {d: 3}}}\n"), "config/bad.yaml": "a: [\n", "config/loose.yaml": "a: 1\n"})
+	project := space("project", files{"config/agent.yaml": mine("limits: {tokens: 7, spend: \"1\"}\nhooks: [c]\nname: {x: 1}\ndeep: {a: {b: {d: 3}}}\n"), "config/bad.yaml": "a: [\n", "config/loose.yaml": "a: 1\n",
+		"config/more.yaml":   signText(t, "config:more", "extends: agent\nmore: 1\n", sign.Hash, alice),
+		"config/circle.yaml": signText(t, "config:circle", "extends: circle\n", sign.Hash, alice)})
 	tr := trust(t, noOverride)
 	v, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{project, user, lib}, Trust: tr})
 	if err != nil {
@@ -299,6 +301,14 @@ func TestConfig(t *testing.T) {
 	if len(m.Layers) != 3 || m.Layers[0].Space != lib || m.Layers[2].Space != project {
 		t.Errorf("got %v", m.Layers)
 	}
+	if m, err = v.Config(t.Context(), a, "more"); err != nil || fmt.Sprint(m.From) != "map[deep:project hooks:project limits:project more:project name:project own:project]" {
+		t.Errorf("got %v, %v", m, err)
+	}
+	_, err = v.Config(t.Context(), a, "circle")
+	wantError(t, err, `"project/config/circle.yaml": line 2: extends: config:circle extends itself: files of one name are merged without it`)
+	if m, err = v.Config(t.Context(), a, "agent"); err != nil {
+		t.Fatal(err)
+	}
 	// What stands below is left as it was.
 	if it := m.Layers[0]; it.Model.Fields.Get("limits").Get("turns").Text != "5" {
 		t.Error("the library's layer was changed")
@@ -306,7 +316,7 @@ func TestConfig(t *testing.T) {
 	_, err = v.Config(t.Context(), a, "none")
 	wantError(t, err, `config:none not found`)
 	_, err = v.Config(t.Context(), a, "loose")
-	wantError(t, err, `"project/config/loose.yaml": "config:loose" is unsigned; "**" asks for 1 key`)
+	wantError(t, err, `"project/config/loose.yaml": "config:loose" is unsigned; "**" requires 1 key`)
 	if _, err = v.Config(t.Context(), a, "../policy"); err == nil {
 		t.Error("read a file outside")
 	}

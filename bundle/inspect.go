@@ -19,34 +19,41 @@ import (
 
 // An Inspection is the unverified content of a bundle.
 type Inspection struct {
-	*Bundle           // nil if there is no manifest that can be read
-	Items   []Summary // sorted by path
+	Bundle *Bundle   `json:"-"`     // nil if there is no manifest that can be read
+	Items  []Summary `json:"items"` // sorted by path
 
 	// What a reader wants to know before trusting it, sorted, each with the paths of the files that say it.
-	Executable   []Mention // files that can be run: "tool", "primitive", "mode" or the line that begins with "#!"
-	Hosts        []Mention // that tools ask for or config names; "*" is all of them
-	Places       []Mention // paths on the machine that tools and config name
-	Secrets      []Mention // by name
-	Capabilities []Mention
-	Outside      []Mention // what runs items and isn't in the bundle: refs of tools, and interpreters after "#!"
+	Executable   []Mention `json:"executable"` // files that can be run: "tool", "primitive", "mode" or the line that begins with "#!"
+	Hosts        []Mention `json:"hosts"`      // that tools ask for or config names; "*" is all of them
+	Places       []Mention `json:"paths"`      // paths on the machine that tools and config name
+	Secrets      []Mention `json:"secrets"`    // by name
+	Capabilities []Mention `json:"capabilities"`
+	Outside      []Mention `json:"outside"` // what runs items and isn't in the bundle: refs of tools, and interpreters after "#!"
 
-	Failures []*Failure // what isn't as the manifest says, and what can't be read; sorted by path
+	Evidence []Attested `json:"evidence"` // that the manifest names, without signers
+	Failures []*Failure `json:"-"`        // what isn't as the manifest says, and what can't be read; sorted by path
 }
 
 // A Summary is what an item says of itself.
 type Summary struct {
-	Path, Ref, Version    string
-	Title, Description    string
-	Type, Executor, Risk  string // of a tool
-	Problems              []*value.Problem
-	Secrets, Capabilities []string
-	Network               string // of a tool: "none", "all" or hosts
+	Ref          string   `json:"ref"`
+	Path         string   `json:"path"`
+	Version      string   `json:"version"`
+	Title        string   `json:"title,omitempty"`
+	Description  string   `json:"description,omitempty"`
+	Type         string   `json:"type,omitempty"` // of a tool, as the next three
+	Executor     string   `json:"executor,omitempty"`
+	Risk         string   `json:"risk,omitempty"`
+	Network      string   `json:"network,omitempty"` // "none", "all" or hosts
+	Secrets      []string `json:"secrets"`
+	Capabilities []string `json:"capabilities"`
+	Problems     []string `json:"problems"`
 }
 
 // A Mention is something that files of a bundle speak of.
 type Mention struct {
-	What  string
-	Paths []string
+	What  string   `json:"what"`
+	Paths []string `json:"paths"`
 }
 
 // Inspect reads a bundle to its end without verifying it. Below are spaces whose kinds count in addition to those of the
@@ -76,6 +83,9 @@ func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error 
 	n.look, n.result.Bundle, n.result.Failures = l, l.bundle, l.failures
 	if l.bundle == nil {
 		return nil
+	}
+	for _, e := range l.bundle.Evidence {
+		n.result.Evidence = append(n.result.Evidence, Attested{Evidence: e})
 	}
 	n.refs = make(map[string]struct{}, len(l.bundle.Files))
 	for i := range l.bundle.Files {
@@ -172,7 +182,10 @@ func scriptLine(b []byte) string {
 
 func (n *inspection) item(f *manifest.File, it *ai.Item) {
 	m, r := it.Model, n.result
-	s := Summary{Path: f.Path, Ref: it.Ref.String(), Version: m.Version, Title: m.Title, Description: m.Description, Problems: m.Problems}
+	s := Summary{Path: f.Path, Ref: it.Ref.String(), Version: m.Version, Title: m.Title, Description: m.Description}
+	for _, p := range m.Problems {
+		s.Problems = append(s.Problems, p.Error())
+	}
 	if t := m.Tool; t != nil {
 		s.Type, s.Executor, s.Risk, s.Network = t.Type, t.Executor, t.Risk.String(), t.Network.String()
 		s.Secrets, s.Capabilities = t.Secrets, words(t.Permissions)

@@ -53,7 +53,7 @@ func TestInspect(t *testing.T) {
 		want("capabilities", n.Capabilities, "execute:tool:acme/multi <- "+helloAt)
 		want("outside", n.Outside, "/bin/sh -e <- "+runAt, "/usr/bin/env bash <- "+helloAt,
 			"tool:rye/core/runtimes/bash_runtime <- "+helloAt, "tool:rye/core/runtimes/python_script_runtime <- "+multiAt)
-		if len(n.Failures) != 0 || len(n.Items) != 3 || n.Description != "A demo" {
+		if len(n.Failures) != 0 || len(n.Items) != 3 || n.Bundle.Description != "A demo" {
 			t.Errorf("%s: %q, %+v", where, lines(n.Failures), n.Items)
 		}
 		if h := n.Items[1]; fmt.Sprint(h.Ref, h.Version, h.Type, h.Risk, h.Network, h.Executor) != "tool:acme/hello1.0.0shellwriteapi.example.comrye/core/runtimes/bash_runtime" {

@@ -111,9 +111,10 @@ type Vouched struct {
 // An Attested is a file of evidence.
 type Attested struct {
 	manifest.Evidence
-	Signers []key.Public // of provenance that holds
-	Beside  bool         // it is none of the manifest's, but one of VerifyOptions.Statements
-	parts   bool         // a list of parts of this very bundle; looked at where one is required
+	Signers []key.Fingerprint `json:"signers"` // of provenance that holds
+	// About is the id of the manifest that one of VerifyOptions.Statements speaks about; zero for the manifest's own.
+	About cas.Digest `json:"about,omitzero"`
+	parts bool       // a list of parts of this very bundle; looked at where one is required
 }
 
 // ErrNoTrust says that neither a policy nor signers were given.
@@ -265,7 +266,7 @@ func (o *VerifyOptions) Admit(b *Bundle) (*exam.Exam, error) {
 func admit(trust *exam.Trust, b *Bundle) (*exam.Exam, error) {
 	e, err := trust.ExamineDocument(&b.Document, b.Expires, policy.ToUse)
 	if err == nil && !e.Decision.Allowed {
-		err = &NotAdmittedError{b.Name, e.Decision}
+		err = &NotAdmittedError{Name: b.Name, Decision: e.Decision}
 	}
 	return e, err
 }
@@ -298,7 +299,7 @@ func (v *verification) needs() {
 func (v *verification) revoked() {
 	b := v.look.bundle
 	Revoked(v.trust, b.Name, b.Files, func(f *manifest.File, d policy.Decision) {
-		v.fail(&Failure{Check: CheckRevoked, Path: f.Path, Err: &NotAdmittedError{b.Name, d}})
+		v.fail(&Failure{Check: CheckRevoked, Path: f.Path, Err: &NotAdmittedError{Name: b.Name, Decision: d}})
 	})
 }
 
@@ -335,6 +336,11 @@ func (v *verification) admitted() bool { return v.report.Manifest.Decision.Allow
 type NotAdmittedError struct {
 	Name     string // as signatures have it
 	Decision policy.Decision
+
+	// Where no key of the policy signed, what the source claims about those that did. Nothing trusts it.
+	From       string // a path or an address; empty where that isn't known
+	Signatures manifest.Signatures
+	Keys       []manifest.SignerKey
 }
 
 func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Name, e.Decision.Reason()) }

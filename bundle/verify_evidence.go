@@ -72,7 +72,7 @@ func (v *verification) statements() {
 			continue
 		}
 		e := manifest.Evidence{Name: s.Name, Digest: cas.Sum(s.Envelope), Size: int64(len(s.Envelope)), Type: TypeEnvelope}
-		v.report.Evidence = append(v.report.Evidence, Attested{Evidence: e, Signers: signers, Beside: true})
+		v.report.Evidence = append(v.report.Evidence, Attested{Evidence: e, Signers: signers, About: v.look.bundle.ID})
 	}
 }
 
@@ -118,7 +118,7 @@ func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte,
 
 // provenance returns who signed a statement on how this very bundle was made: those who may vouch for the bundle, and as
 // many of them, may say that. about is what the statement has to name.
-func (v *verification) provenance(envelope []byte, about cas.Digest) ([]key.Public, error) {
+func (v *verification) provenance(envelope []byte, about cas.Digest) ([]key.Fingerprint, error) {
 	b := v.look.bundle
 	var keys []key.Public
 	for _, k := range slices.Concat(keysOf(&v.trust.Root), keysOf(v.trust.Project)) {
@@ -131,13 +131,15 @@ func (v *verification) provenance(envelope []byte, about cas.Digest) ([]key.Publ
 		return nil, err
 	}
 	r := policy.Request{Name: b.Name, Purpose: policy.ToUse, Document: b.ID, Stripped: b.ID}
+	var ids []key.Fingerprint
 	for _, k := range signers {
+		ids = append(ids, k.Fingerprint())
 		r.Signers = append(r.Signers, sign.Signer{Key: k, Format: sign.V2})
 	}
 	if d := v.trust.Decide(r); !d.Allowed {
-		return nil, &NotAdmittedError{b.Name, d}
+		return nil, &NotAdmittedError{Name: b.Name, Decision: d}
 	}
-	return signers, nil
+	return ids, nil
 }
 
 func keysOf(s *policy.Side) []policy.Key {

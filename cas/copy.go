@@ -1,7 +1,6 @@
 package cas
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,26 +15,26 @@ type CopyStats struct {
 	Present        int64 // objects that it had
 }
 
+// A Destination is a store that Copy copies to.
+type Destination interface {
+	Getter
+	Batcher
+}
+
 // Copy copies the objects that dst lacks and that can be reached from the roots. An object that src lacks too is an
 // fs.ErrNotExist.
 //
 // dst may have a tree without the objects below it, so Copy looks for all of them. It doesn't trust src: it hashes all
-// bytes and checks trees, the length of paths and the sizes of files. If dst is a Batcher, all objects become visible
-// at once, at the end; otherwise files are put before trees and subtrees before the trees that list them. A Copy that
-// was stopped can be started again and continues.
-func Copy(ctx context.Context, dst Store, src Getter, roots ...ID) (CopyStats, error) {
-	c := copier{src: src, dst: dst, to: dst, graph: newGraph()}
-	if b, ok := dst.(Batcher); ok {
-		batch, err := b.Batch(ctx)
-		if err != nil {
-			return CopyStats{}, err
-		}
-		defer batch.Close()
-		c.batch, c.to = batch, batch
+// bytes and checks trees, the length of paths and the sizes of files. All objects become visible at once, at the end.
+func Copy(ctx context.Context, dst Destination, src Getter, roots ...ID) (CopyStats, error) {
+	batch, err := dst.Batch(ctx)
+	if err != nil {
+		return CopyStats{}, err
 	}
-	err := c.run(ctx, roots)
-	if err == nil && c.batch != nil {
-		err = c.batch.Commit(ctx)
+	defer batch.Close()
+	c := copier{src: src, dst: dst, batch: batch, graph: newGraph()}
+	if err = c.run(ctx, roots); err == nil {
+		err = batch.Commit(ctx)
 	}
 	if err != nil {
 		return CopyStats{}, err
@@ -46,13 +45,8 @@ func Copy(ctx context.Context, dst Store, src Getter, roots ...ID) (CopyStats, e
 // A copier is one Copy.
 type copier struct {
 	src   Getter
-	dst   Store
-	batch Batch // nil if dst has none
-	to    interface {
-		Putter
-		Misser
-	}
-	reader treeReader
+	dst   Getter
+	batch Batch
 	graph
 
 	objects, bytes atomic.Int64
@@ -92,14 +86,6 @@ func (c *copier) run(ctx context.Context, roots []ID) error {
 			return err
 		}
 	}
-	if c.batch != nil {
-		return nil // which has the trees already
-	}
-	for some := range c.byHeight() {
-		if err := c.copyTrees(ctx, some); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -116,9 +102,9 @@ func (c *copier) readTrees(ctx context.Context, from, to int32) error {
 	trees, done := make([][]Entry, len(ids)), make([]bool, len(ids))
 	had, hadIDs := pick(ids, func(i int) bool { return !lacks[i] })
 	// What dst has and can't give back intact is brought again, so that nothing here is an error.
-	_ = fetch(ctx, c.dst, hadIDs, func(n int, o Object) error {
+	_ = Fetch(ctx, c.dst, hadIDs, func(n int, o Object) error {
 		i := had[n]
-		entries, err := c.reader.read(nil, o, ids[i].Digest, nil)
+		entries, err := TreeIn(o, ids[i], nil)
 		trees[i], done[i] = entries, err == nil
 		return nil
 	})
@@ -126,13 +112,7 @@ func (c *copier) readTrees(ctx context.Context, from, to int32) error {
 	c.present += int64(len(ids) - len(rest))
 	err = c.fetch(ctx, restIDs, func(n int, o Object) (err error) {
 		i := rest[n]
-		c.nodes[from+int32(i)].lacking = true
-		trees[i], err = c.reader.read(nil, o, ids[i].Digest, func(b []byte) error {
-			if c.batch == nil {
-				return nil // its turn comes after what it names
-			}
-			return c.putBytes(ctx, ids[i], b)
-		})
+		trees[i], err = TreeIn(o, ids[i], func(b []byte) error { return c.putBytes(ctx, ids[i], b) })
 		return err
 	})
 	if err != nil {
@@ -144,19 +124,6 @@ func (c *copier) readTrees(ctx context.Context, from, to int32) error {
 		}
 	}
 	return nil
-}
-
-// copyTrees brings trees to a store without batches.
-func (c *copier) copyTrees(ctx context.Context, nodes []int32) error {
-	ids := make([]ID, len(nodes))
-	for i, n := range nodes {
-		ids[i] = ID{TreeKind, c.nodes[n].digest}
-	}
-	err := c.fetch(ctx, ids, func(i int, o Object) error {
-		_, err := c.reader.read(nil, o, ids[i].Digest, func(b []byte) error { return c.putBytes(ctx, ids[i], b) })
-		return err
-	})
-	return c.explain(ctx, err, func(i int) (ID, int32) { return ids[i], c.nodes[nodes[i]].parent })
 }
 
 // copyLeafs brings those of leafs that dst lacks.
@@ -194,22 +161,15 @@ func (c *copier) put(ctx context.Context, o Object, want *leaf) error {
 		*buf = b
 		return c.putBytes(ctx, want.id, b)
 	}
-	info, err := c.to.Put(ctx, want.id.Kind, Verify(Info{want.id, size}, o))
+	info, err := c.batch.Put(ctx, want.id.Kind, Verify(Info{want.id, size}, o))
 	return c.count(want.id, info.Digest, size, err)
 }
 
 // putBytes gives dst bytes that are in memory and are to be those of id.
 func (c *copier) putBytes(ctx context.Context, id ID, b []byte) error {
-	if c.batch != nil {
-		// A batch that was given other bytes is never committed: they may be hashed while they are put.
-		found, err := c.batch.PutBytes(ctx, id.Kind, b)
-		return c.count(id, found, int64(len(b)), err)
-	}
-	if found := Sum(b); found != id.Digest {
-		return &DamagedError{ID: id, Found: found}
-	}
-	info, err := c.to.Put(ctx, id.Kind, bytes.NewReader(b))
-	return c.count(id, info.Digest, int64(len(b)), err)
+	// A batch that was given other bytes is never committed: they may be hashed while they are put.
+	found, err := c.batch.PutBytes(ctx, id.Kind, b)
+	return c.count(id, found, int64(len(b)), err)
 }
 
 // count counts an object that dst was given, if it is the right one.
@@ -226,7 +186,7 @@ func (c *copier) count(id ID, found Digest, size int64, err error) error {
 
 // lacks asks dst which of ids, each given once, it lacks.
 func (c *copier) lacks(ctx context.Context, ids []ID) ([]bool, error) {
-	missing, err := c.to.Missing(ctx, ids)
+	missing, err := c.batch.Missing(ctx, ids)
 	lacks := make([]bool, len(ids))
 	for i := range ids {
 		if len(missing) > 0 && ids[i] == missing[0] {
@@ -259,10 +219,10 @@ type fetchError struct {
 func (e *fetchError) Error() string { return e.err.Error() }
 func (e *fetchError) Unwrap() error { return e.err }
 
-// fetch is the function fetch from src. Its error is a fetchError where the object is known.
+// fetch is Fetch from src. Its error is a fetchError where the object is known.
 func (c *copier) fetch(ctx context.Context, ids []ID, visit func(n int, o Object) error) error {
 	visits := make([]atomic.Bool, len(ids))
-	err := fetch(ctx, c.src, ids, func(n int, o Object) error {
+	err := Fetch(ctx, c.src, ids, func(n int, o Object) error {
 		visits[n].Store(true)
 		if err := visit(n, o); err != nil {
 			return &fetchError{n, false, err}
@@ -308,7 +268,7 @@ func (c *copier) explain(ctx context.Context, err error, of func(n int) (id ID, 
 // name returns the name of an object in a tree. The graph doesn't keep names of files, so name reads the tree again.
 func (c *copier) name(ctx context.Context, tree, id ID) string {
 	for _, g := range []Getter{c.dst, c.src} {
-		entries, _ := ReadTree(ctx, nil, g, tree.Digest)
+		entries, _ := ReadTree(ctx, g, tree.Digest)
 		for i := range entries {
 			if entries[i].ID() == id {
 				return entries[i].Name

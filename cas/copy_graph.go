@@ -2,7 +2,6 @@ package cas
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -31,9 +30,7 @@ type node struct {
 	file   string // its longest name of a file
 
 	measured bool
-	longest  int  // bytes of the longest path in it
-	height   int  // levels of directories below it
-	lacking  bool // dst doesn't have it
+	longest  int // bytes of the longest path in it
 }
 
 // An edge is a directory in a tree.
@@ -171,7 +168,6 @@ func (g *graph) measure(n int32, before int) (tooLong string) {
 			}
 			child := &g.nodes[d.node]
 			node.longest = max(node.longest, len(d.name)+1+child.longest)
-			node.height = max(node.height, 1+child.height)
 		}
 		node.measured = true
 	}
@@ -190,27 +186,4 @@ func (g *graph) longestPath(n int32) string {
 		}
 	}
 	return node.file
-}
-
-// byHeight yields the trees that are lacking, in groups: what a tree names is in a group before its own.
-func (g *graph) byHeight() iter.Seq[[]int32] {
-	var lacking []int32
-	for n := range g.nodes {
-		if g.nodes[n].lacking {
-			lacking = append(lacking, int32(n))
-		}
-	}
-	slices.SortStableFunc(lacking, func(a, b int32) int { return g.nodes[a].height - g.nodes[b].height })
-	return func(yield func([]int32) bool) {
-		for len(lacking) > 0 {
-			n := 1
-			for n < len(lacking) && g.nodes[lacking[n]].height == g.nodes[lacking[0]].height {
-				n++
-			}
-			if !yield(lacking[:n]) {
-				return
-			}
-			lacking = lacking[n:]
-		}
-	}
 }

@@ -1,11 +1,9 @@
 package cas_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -18,18 +16,10 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// stores are the ways a store may be written: with batches, and without.
-func stores(m *cas.Memory) map[string]cas.Store {
-	return map[string]cas.Store{"batches": m, "puts": struct{ cas.Store }{m}}
-}
-
-// everyWay runs f with each kind of source and destination, which is empty.
-func (b *builder) everyWay(f func(name string, dst cas.Store, m *cas.Memory, src cas.Getter)) {
-	for read, src := range getters(&b.store) {
-		for _, write := range []string{"batches", "puts"} {
-			m := new(cas.Memory)
-			f(read+" to "+write, stores(m)[write], m, src)
-		}
+// everyWay runs f with each kind of source, and an empty destination.
+func (b *builder) everyWay(f func(name string, dst *cas.Memory, src cas.Getter)) {
+	for name, src := range getters(&b.store) {
+		f(name, new(cas.Memory), src)
 	}
 }
 
@@ -60,12 +50,12 @@ func TestCopy(t *testing.T) {
 	empty := b.tree()
 	b.put(cas.Blob, []byte("unrelated"))
 	all := append(slices.Clone(sample), document, alone, empty)
-	b.everyWay(func(name string, dst cas.Store, m *cas.Memory, src cas.Getter) {
+	b.everyWay(func(name string, dst *cas.Memory, src cas.Getter) {
 		stats, err := cas.Copy(t.Context(), dst, src, root)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		wantSame(t, name, m, sample)
+		wantSame(t, name, dst, sample)
 		var size int64
 		for _, id := range sample {
 			size += int64(len(b.bytes[id]))
@@ -87,7 +77,7 @@ func TestCopy(t *testing.T) {
 		if err != nil || stats.Objects != 3 || stats.Present != int64(len(sample)) {
 			t.Errorf("%s: several: %+v, %v", name, stats, err)
 		}
-		wantSame(t, name, m, all)
+		wantSame(t, name, dst, all)
 		if stats, err = cas.Copy(t.Context(), dst, src); err != nil || stats != (cas.CopyStats{}) {
 			t.Errorf("%s: nothing: %+v, %v", name, stats, err)
 		}
@@ -99,18 +89,18 @@ func TestCopyCompletes(t *testing.T) {
 	b := newBuilder(t)
 	root := b.sample()
 	for n, without := range b.ids {
-		b.everyWay(func(name string, dst cas.Store, m *cas.Memory, src cas.Getter) {
+		b.everyWay(func(name string, dst *cas.Memory, src cas.Getter) {
 			for i, id := range b.ids {
 				if id != without && (i+n)%3 != 0 {
-					put(t, m, id.Kind, b.bytes[id])
+					put(t, dst, id.Kind, b.bytes[id])
 				}
 			}
-			before := count(m)
+			before := count(dst)
 			stats, err := cas.Copy(t.Context(), dst, src, root)
 			if err != nil || stats.Objects != int64(len(b.ids)-before) || stats.Present != int64(before) {
 				t.Errorf("%s: %+v, %v; %d of %d were there", name, stats, err, before, len(b.ids))
 			}
-			wantSame(t, name, m, b.ids)
+			wantSame(t, name, dst, b.ids)
 		})
 	}
 }
@@ -129,18 +119,12 @@ func TestCopyMany(t *testing.T) {
 		top = append(top, b.dir(fmt.Sprintf("top%03d", i), b.generate(6)...))
 	}
 	root := b.tree(top...)
-	b.everyWay(func(name string, dst cas.Store, m *cas.Memory, src cas.Getter) {
-		asked := &asking{Store: dst}
-		if batcher, ok := dst.(cas.Batcher); ok {
-			asked.batcher = batcher
-			dst = asked
-		} else {
-			dst = struct{ cas.Store }{asked}
-		}
-		if _, err := cas.Copy(t.Context(), dst, src, root); err != nil {
+	b.everyWay(func(name string, dst *cas.Memory, src cas.Getter) {
+		asked := &asking{Memory: dst}
+		if _, err := cas.Copy(t.Context(), asked, src, root); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		wantSame(t, name, m, b.ids)
+		wantSame(t, name, dst, b.ids)
 		// Once a level, once for every further thousand trees, and once for the files.
 		if n, most := int(asked.times.Load()), 8+len(b.ids)/1000+1; n > most {
 			t.Errorf("%s: was asked %d times what is missing of %d, at most %d is allowed", name, n, len(b.ids), most)
@@ -153,18 +137,12 @@ func TestCopyMany(t *testing.T) {
 
 // An asking store counts how often it is asked what is missing.
 type asking struct {
-	cas.Store
-	batcher cas.Batcher
-	times   atomic.Int32
-}
-
-func (a *asking) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
-	a.times.Add(1)
-	return a.Store.Missing(ctx, ids)
+	*cas.Memory
+	times atomic.Int32
 }
 
 func (a *asking) Batch(ctx context.Context) (cas.Batch, error) {
-	b, err := a.batcher.Batch(ctx)
+	b, err := a.Memory.Batch(ctx)
 	return &askingBatch{b, a}, err
 }
 
@@ -176,58 +154,6 @@ type askingBatch struct {
 func (b *askingBatch) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 	b.a.times.Add(1)
 	return b.Batch.Missing(ctx, ids)
-}
-
-// A strict store takes a tree only when it has all that the tree names, and fails on request.
-type strict struct {
-	cas.Store
-	t     *testing.T
-	after atomic.Int32 // puts until it fails; never if negative
-}
-
-var errPut = errors.New("the disk is full")
-
-func (s *strict) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {
-	if s.after.Add(-1) == 0 {
-		return cas.Info{}, errPut
-	}
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return cas.Info{}, err
-	}
-	if kind == cas.TreeKind {
-		err := cas.DecodeTree(b, func(e cas.Entry) error {
-			if missing, err := s.Missing(ctx, []cas.ID{e.ID()}); err != nil || len(missing) > 0 {
-				s.t.Errorf("a tree was put before %q of it, %v", e.Name, err)
-			}
-			return nil
-		})
-		if err != nil {
-			s.t.Error(err)
-		}
-	}
-	return s.Store.Put(ctx, kind, bytes.NewReader(b))
-}
-
-// TestCopyInOrder: without batches, what a tree names comes before it, also when the copy fails at any place
-// and is begun again.
-func TestCopyInOrder(t *testing.T) {
-	b := newBuilder(t)
-	late := b.dir("late", b.file("f", "late")) // reached at once, and again from the deepest place
-	root := b.tree(late, b.dir("a", b.dir("b", b.dir("c", late, b.file("g", "g")))), b.dir("z", b.generate(4)...))
-	for at := range int32(len(b.ids) + 1) {
-		var m cas.Memory
-		dst := &strict{Store: &m, t: t}
-		dst.after.Store(at + 1)
-		_, err := cas.Copy(t.Context(), struct{ cas.Store }{dst}, &b.store, root)
-		if want := int(at) < len(b.ids); want != errors.Is(err, errPut) || !want && err != nil {
-			t.Errorf("with put number %d failing: error %v", at+1, err)
-		}
-		if _, err := cas.Copy(t.Context(), struct{ cas.Store }{dst}, &b.store, root); err != nil {
-			t.Errorf("again after put number %d failed: %v", at+1, err)
-		}
-		wantSame(t, "again", &m, b.ids)
-	}
 }
 
 func TestCopyMissing(t *testing.T) {
@@ -247,7 +173,7 @@ func TestCopyMissing(t *testing.T) {
 				less.put(id.Kind, data)
 			}
 		}
-		less.everyWay(func(name string, dst cas.Store, m *cas.Memory, src cas.Getter) {
+		less.everyWay(func(name string, dst *cas.Memory, src cas.Getter) {
 			_, err := cas.Copy(t.Context(), dst, src, root)
 			missing := readMissing(err)
 			if !errors.Is(err, fs.ErrNotExist) || missing.id != absent {
@@ -259,22 +185,19 @@ func TestCopyMissing(t *testing.T) {
 				found = found || e.ID() == absent && path == missing.path
 				return nil
 			})
-			_ = cas.DecodeTree(b.bytes[missing.parent], func(e cas.Entry) error {
+			entries, _ := cas.ParseTree(nil, b.bytes[missing.parent])
+			for _, e := range entries {
 				inParent = inParent || e.ID() == absent && (missing.path == e.Name || strings.HasSuffix(missing.path, "/"+e.Name))
-				return nil
-			})
+			}
 			if !found || !inParent {
 				t.Errorf("%s: without %q: error %v", name, paths[absent], err)
 			}
-			if _, ok := dst.(cas.Batcher); ok || absent.Kind == cas.TreeKind {
-				wantSame(t, name, m, nil)
-			}
+			wantSame(t, name, dst, nil)
 		})
 	}
 }
 
-// TestCopyCorrupt: whatever happens to any byte of any object, the copy is refused, and no object gets in that
-// is not one of the source's.
+// TestCopyCorrupt: whatever happens to any byte of any object, the copy is refused, and no object gets in.
 func TestCopyCorrupt(t *testing.T) {
 	b := newBuilder(t)
 	root := b.tree(b.file("a", "some text\n"), b.exec("empty", ""), b.dir("d", b.file("long", string(castest.Text(1, 600<<10)))))
@@ -284,27 +207,18 @@ func TestCopyCorrupt(t *testing.T) {
 	}
 	for _, victim := range b.ids {
 		n := 0
-		for what, changed := range castest.Damages(b.bytes[victim]) {
+		for what, changed := range damages(b.bytes[victim]) {
 			if n++; len(b.bytes[victim]) > 1<<16 && n%sample != 0 {
 				continue
 			}
-			corrupt := castest.Corrupt(&b.store, replace(victim, changed))
-			for read, src := range map[string]cas.Getter{"getter": corrupt, "visitor": castest.Visiting(corrupt)} {
-				for _, write := range []string{"batches", "puts"} {
-					m := new(cas.Memory)
-					_, err := cas.Copy(t.Context(), stores(m)[write], src, root)
-					if damage, ok := errors.AsType[*cas.DamagedError](err); !ok || damage.ID != victim {
-						t.Errorf("%s to %s: %v with %s: error %v", read, write, victim, what, err)
-					}
-					if write == "batches" {
-						wantSame(t, what, m, nil)
-					}
-					for info := range m.List(t.Context()) {
-						if b.bytes[info.ID] == nil {
-							t.Errorf("%s to %s: %v with %s: got in as %v", read, write, victim, what, info)
-						}
-					}
+			corrupt := corrupting(&b.store, replace(victim, changed))
+			for read, src := range map[string]cas.Getter{"getter": corrupt, "visitor": visitingAll(corrupt)} {
+				m := new(cas.Memory)
+				_, err := cas.Copy(t.Context(), m, src, root)
+				if damage, ok := errors.AsType[*cas.DamagedError](err); !ok || damage.ID != victim {
+					t.Errorf("%s: %v with %s: error %v", read, victim, what, err)
 				}
+				wantSame(t, what, m, nil)
 			}
 		}
 	}
@@ -323,12 +237,9 @@ func TestCopyLyingSizes(t *testing.T) {
 				return int64(len(b)), b
 			}
 			for _, id := range []cas.ID{root, victim} {
-				for _, write := range []string{"batches", "puts"} {
-					m := new(cas.Memory)
-					_, err := cas.Copy(t.Context(), stores(m)[write], castest.Corrupt(&b.store, lie), id)
-					if damage, ok := errors.AsType[*cas.DamagedError](err); !ok || damage.ID != victim {
-						t.Errorf("to %s: %v with the size %d: error %v", write, victim, size, err)
-					}
+				_, err := cas.Copy(t.Context(), new(cas.Memory), corrupting(&b.store, lie), id)
+				if damage, ok := errors.AsType[*cas.DamagedError](err); !ok || damage.ID != victim {
+					t.Errorf("%v with the size %d: error %v", victim, size, err)
 				}
 			}
 		}
@@ -347,15 +258,11 @@ func TestCopyHostileTrees(t *testing.T) {
 		"below, not a tree": b.tree(dirOf("d", cas.ID{Kind: cas.TreeKind, Digest: b.put(cas.TreeKind, []byte("x"))})),
 		"a blob as a tree":  b.tree(dirOf("d", cas.ID{Kind: cas.TreeKind, Digest: wrong.Digest})),
 	} {
-		for _, write := range []string{"batches", "puts"} {
-			m := new(cas.Memory)
-			if _, err := cas.Copy(t.Context(), stores(m)[write], &b.store, root); err == nil {
-				t.Errorf("%s was copied to %s", name, write)
-			}
-			if write == "batches" || name != "a wrong size" {
-				wantSame(t, name, m, nil)
-			}
+		m := new(cas.Memory)
+		if _, err := cas.Copy(t.Context(), m, &b.store, root); err == nil {
+			t.Errorf("%s was copied", name)
 		}
+		wantSame(t, name, m, nil)
 	}
 }
 
@@ -387,19 +294,17 @@ func TestCopyLongPaths(t *testing.T) {
 		{"two roots, one too long", []cas.ID{short, far}, true},
 		{"a root in a root", []cas.ID{short, two}, true},
 	} {
-		for _, write := range []string{"batches", "puts"} {
-			m := new(cas.Memory)
-			_, err := cas.Copy(t.Context(), stores(m)[write], &b.store, test.root...)
-			bad, ok := errors.AsType[*portable.Error](err)
-			if ok != test.fails || err != nil && !ok {
-				t.Errorf("%s to %s: error %v", test.name, write, err)
-			}
-			if ok && (bad.Rule != "path-length" || len(bad.Path) <= portable.MaxPath) {
-				t.Errorf("%s to %s: error %v, about %d bytes", test.name, write, err, len(bad.Path))
-			}
-			if test.fails {
-				wantSame(t, test.name, m, nil)
-			}
+		m := new(cas.Memory)
+		_, err := cas.Copy(t.Context(), m, &b.store, test.root...)
+		bad, ok := errors.AsType[*portable.Error](err)
+		if ok != test.fails || err != nil && !ok {
+			t.Errorf("%s: error %v", test.name, err)
+		}
+		if ok && (bad.Rule != "path-length" || len(bad.Path) <= portable.MaxPath) {
+			t.Errorf("%s: error %v, about %d bytes", test.name, err, len(bad.Path))
+		}
+		if test.fails {
+			wantSame(t, test.name, m, nil)
 		}
 	}
 }
@@ -412,26 +317,17 @@ func TestCopyRepairs(t *testing.T) {
 		if victim.Kind != cas.TreeKind {
 			continue
 		}
-		for _, write := range []string{"batches", "puts"} {
-			m := new(cas.Memory)
-			for _, id := range b.ids {
-				if id != victim {
-					put(t, m, id.Kind, b.bytes[id])
-				}
-			}
-			put(t, m, victim.Kind, b.bytes[victim])
-			dst := &rotten{Memory: m, bad: castest.Corrupt(m, replace(victim, []byte("rye: \"tree/2\"\n")))}
-			var to cas.Store = dst
-			if write == "puts" {
-				to = struct{ cas.Store }{dst}
-			}
-			stats, err := cas.Copy(t.Context(), to, &b.store, root)
-			if err != nil || stats.Objects != 1 {
-				t.Errorf("to %s: with %v rotten: %+v, %v", write, victim, stats, err)
-			}
-			if _, err := cas.Copy(t.Context(), to, new(cas.Memory), root); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("to %s: with %v rotten and nowhere else: error %v", write, victim, err)
-			}
+		m := new(cas.Memory)
+		for _, id := range b.ids {
+			put(t, m, id.Kind, b.bytes[id])
+		}
+		dst := &rotten{Memory: m, bad: corrupting(m, replace(victim, []byte("rye: \"tree/2\"\n")))}
+		stats, err := cas.Copy(t.Context(), dst, &b.store, root)
+		if err != nil || stats.Objects != 1 {
+			t.Errorf("with %v rotten: %+v, %v", victim, stats, err)
+		}
+		if _, err := cas.Copy(t.Context(), dst, new(cas.Memory), root); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("with %v rotten and nowhere else: error %v", victim, err)
 		}
 	}
 }
@@ -444,7 +340,7 @@ type rotten struct {
 
 func (r *rotten) Get(ctx context.Context, id cas.ID) (cas.Object, error) { return r.bad.Get(ctx, id) }
 func (r *rotten) Visit(ctx context.Context, ids []cas.ID, visit func(int, cas.Object) error) error {
-	return castest.Visiting(r.bad).(cas.Visitor).Visit(ctx, ids, visit)
+	return visitingAll(r.bad).(cas.Visitor).Visit(ctx, ids, visit)
 }
 
 // TestCopyCarelessStores: a store that breaks its contract doesn't make a copy that looks whole.
@@ -454,10 +350,10 @@ func TestCopyCarelessStores(t *testing.T) {
 	if _, err := cas.Copy(t.Context(), new(cas.Memory), passing{&b.store}, root); err == nil {
 		t.Error("a visitor passed over an object, and it was not noticed")
 	}
-	if _, err := cas.Copy(t.Context(), struct{ cas.Store }{misnaming{new(cas.Memory)}}, &b.store, root); err == nil {
+	if _, err := cas.Copy(t.Context(), misnaming{new(cas.Memory)}, &b.store, root); err == nil {
 		t.Error("a store named what it was given wrongly, and it was not noticed")
 	}
-	if _, err := cas.Copy(t.Context(), struct{ cas.Store }{muddled{new(cas.Memory)}}, &b.store, root); err == nil {
+	if _, err := cas.Copy(t.Context(), muddled{new(cas.Memory)}, &b.store, root); err == nil {
 		t.Error("a store lacked what it was not asked for, and it was not noticed")
 	}
 }
@@ -468,17 +364,31 @@ func (p passing) Visit(ctx context.Context, ids []cas.ID, visit func(int, cas.Ob
 	return p.Memory.Visit(ctx, ids[:len(ids)-1], visit)
 }
 
-type misnaming struct{ cas.Store }
+type misnaming struct{ *cas.Memory }
 
-func (m misnaming) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {
-	info, err := m.Store.Put(ctx, kind, r)
-	info.Digest[0]++
-	return info, err
+func (m misnaming) Batch(ctx context.Context) (cas.Batch, error) {
+	b, err := m.Memory.Batch(ctx)
+	return misnamingBatch{b}, err
 }
 
-type muddled struct{ cas.Store }
+type misnamingBatch struct{ cas.Batch }
 
-func (m muddled) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
+func (b misnamingBatch) PutBytes(ctx context.Context, kind cas.Kind, data []byte) (cas.Digest, error) {
+	d, err := b.Batch.PutBytes(ctx, kind, data)
+	d[0]++
+	return d, err
+}
+
+type muddled struct{ *cas.Memory }
+
+func (m muddled) Batch(ctx context.Context) (cas.Batch, error) {
+	b, err := m.Memory.Batch(ctx)
+	return muddledBatch{b}, err
+}
+
+type muddledBatch struct{ cas.Batch }
+
+func (muddledBatch) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 	return append(slices.Clone(ids), cas.ID{Kind: cas.Blob}), nil
 }
 
@@ -486,11 +396,11 @@ func TestCopyCancelled(t *testing.T) {
 	b := newBuilder(t)
 	root := b.sample()
 	for at := range len(b.ids) + 3 {
-		b.everyWay(func(name string, dst cas.Store, m *cas.Memory, src cas.Getter) {
+		b.everyWay(func(name string, dst *cas.Memory, src cas.Getter) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var gets atomic.Int32
-			counted := castest.Corrupt(src, func(_ cas.ID, b []byte) (int64, []byte) {
+			counted := corrupting(src, func(_ cas.ID, b []byte) (int64, []byte) {
 				if int(gets.Add(1)) == at {
 					cancel()
 				}
@@ -504,19 +414,17 @@ func TestCopyCancelled(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
-				wantSame(t, name, m, b.ids)
+				wantSame(t, name, dst, b.ids)
 				return
 			}
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: cancelled at %d: error %v", name, at, err)
 			}
-			if _, ok := dst.(cas.Batcher); ok {
-				wantSame(t, name, m, nil)
-			}
+			wantSame(t, name, dst, nil)
 			if _, err := cas.Copy(t.Context(), dst, src, root); err != nil {
 				t.Errorf("%s: again: %v", name, err)
 			}
-			wantSame(t, name, m, b.ids)
+			wantSame(t, name, dst, b.ids)
 		})
 	}
 }
@@ -524,7 +432,7 @@ func TestCopyCancelled(t *testing.T) {
 func TestCopyTogether(t *testing.T) {
 	b := newBuilder(t)
 	root := b.tree(b.generate(6)...)
-	b.everyWay(func(name string, dst cas.Store, m *cas.Memory, src cas.Getter) {
+	b.everyWay(func(name string, dst *cas.Memory, src cas.Getter) {
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
@@ -534,7 +442,7 @@ func TestCopyTogether(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		wantSame(t, name, m, b.ids)
+		wantSame(t, name, dst, b.ids)
 	})
 }
 

@@ -37,7 +37,7 @@ func (e *DamagedError) Is(target error) bool { return target == ErrDamaged }
 func (e *DamagedError) Fault() *fault.Error {
 	f := fault.New(fault.Integrity, "%s %s is damaged", e.ID.Kind, e.ID.Digest.Short()).From(e).
 		On("kind", e.ID.Kind.String()).On("expected", e.ID.Digest.String()).Because("expected  "+e.ID.Digest.String()).
-		Try("rye store fsck", "rye store fsck --repair-from DIR")
+		Try("rye store fsck", "rye fetch")
 	switch {
 	case !e.Found.IsZero():
 		f.On("found", e.Found.String()).Because("found     " + e.Found.String())

@@ -311,9 +311,9 @@ func TestWalkCorrupt(t *testing.T) {
 		if victim.Kind != cas.TreeKind {
 			continue
 		}
-		for what, changed := range castest.Damages(data) {
-			bad := castest.Corrupt(&b.store, replace(victim, changed))
-			for name, src := range map[string]cas.Getter{"getter": bad, "visitor": castest.Visiting(bad)} {
+		for what, changed := range damages(data) {
+			bad := corrupting(&b.store, replace(victim, changed))
+			for name, src := range map[string]cas.Getter{"getter": bad, "visitor": visitingAll(bad)} {
 				err := cas.Walk(t.Context(), src, root, func(path string, e cas.Entry) error {
 					if b.bytes[e.ID()] == nil {
 						t.Errorf("%s: %s: %q is %v", name, what, path, e)

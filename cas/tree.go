@@ -46,6 +46,9 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", uint8(m))
 }
 
+// MarshalText writes the form of String.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
 // An Entry is a file or a directory in a tree.
 type Entry struct {
 	Name   string // one portable segment

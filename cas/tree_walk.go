@@ -16,49 +16,47 @@ import (
 // kilobytes can describe billions of entries.
 const MaxWalk = 1 << 22
 
-// ReadTree reads the tree d from src, compares its bytes with d, and appends its entries to dst.
-func ReadTree(ctx context.Context, dst []Entry, src Getter, d Digest) ([]Entry, error) {
+// ReadTree reads the tree d from src, compares its bytes with d, and returns its entries.
+func ReadTree(ctx context.Context, src Getter, d Digest) ([]Entry, error) {
 	o, err := src.Get(ctx, ID{TreeKind, d})
 	if err != nil {
-		return dst, err
+		return nil, err
 	}
 	defer o.Close()
-	var r treeReader
-	return r.read(dst, o, d, nil)
+	return TreeIn(o, ID{TreeKind, d}, nil)
 }
-
-// A treeReader reads trees in several goroutines.
-type treeReader struct{ large sync.Mutex }
 
 // largeTree is the size in bytes above which trees are read one at a time, to bound memory.
 const largeTree = 1 << 20
 
+var readingLarge sync.Mutex
+
 // buffers holds memory for objects that are read as a whole.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// read appends the entries of the tree in o to dst and passes its bytes to see, which may be nil.
-func (r *treeReader) read(dst []Entry, o Object, d Digest, see func(b []byte) error) ([]Entry, error) {
-	id := ID{TreeKind, d}
+// TreeIn returns the entries of a tree that was opened, and passes its bytes to see, which may be nil. It hashes them
+// itself: id is what was asked for, whatever the object says.
+func TreeIn(o Object, id ID, see func(b []byte) error) ([]Entry, error) {
 	if o.Size > MaxTreeBytes {
-		return dst, &DamagedError{ID: id, Err: errTooLarge}
+		return nil, &DamagedError{ID: id, Err: errTooLarge}
 	}
 	if o.Size > largeTree {
-		r.large.Lock()
-		defer r.large.Unlock()
+		readingLarge.Lock()
+		defer readingLarge.Unlock()
 	}
 	buf := buffers.Get().(*[]byte)
 	defer giveBuffer(buf)
 	b, err := readWhole(*buf, o, id, o.Size)
 	if err != nil {
-		return dst, err
+		return nil, err
 	}
 	*buf = b
-	if found := Sum(b); found != d {
-		return dst, &DamagedError{ID: id, Found: found}
+	if found := Sum(b); found != id.Digest {
+		return nil, &DamagedError{ID: id, Found: found}
 	}
-	out, err := ParseTree(dst, b)
+	out, err := ParseTree(nil, b)
 	if err != nil {
-		return dst, fmt.Errorf("%s: %w", id, err)
+		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	if see != nil {
 		err = see(b)
@@ -96,8 +94,8 @@ func readWhole(buf []byte, o Object, id ID, size int64) ([]byte, error) {
 // fetchers is how many objects are read at a time from a store that is not a Visitor.
 const fetchers = 8
 
-// fetch calls visit for each of ids from several goroutines, in an order that suits src.
-func fetch(ctx context.Context, src Getter, ids []ID, visit func(i int, o Object) error) error {
+// Fetch calls visit for each of ids from several goroutines, in an order that suits src, as a Visitor does.
+func Fetch(ctx context.Context, src Getter, ids []ID, visit func(i int, o Object) error) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -142,7 +140,7 @@ func Walk(ctx context.Context, src Getter, root ID, visit func(path string, e En
 }
 
 func (w *walker) walk() error {
-	entries, err := ReadTree(w.ctx, nil, w.src, w.root.Digest)
+	entries, err := ReadTree(w.ctx, w.src, w.root.Digest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return missing(w.root, "", ID{}, err)
 	}
@@ -153,12 +151,11 @@ func (w *walker) walk() error {
 }
 
 type walker struct {
-	ctx    context.Context
-	src    Getter
-	root   ID
-	visit  func(path string, e Entry) error
-	reader treeReader
-	left   int // entries that the trees not yet begun may have
+	ctx   context.Context
+	src   Getter
+	root  ID
+	visit func(path string, e Entry) error
+	left  int // entries that the trees not yet begun may have
 
 	mu   sync.Mutex
 	held int // entries that were read ahead and are not yet visited
@@ -221,7 +218,7 @@ func join(dir, name string) string {
 func (w *walker) dir(parent ID, path string, e *Entry, entries []Entry) error {
 	if entries == nil {
 		var err error
-		entries, err = ReadTree(w.ctx, nil, w.src, e.Digest)
+		entries, err = ReadTree(w.ctx, w.src, e.Digest)
 		if errors.Is(err, fs.ErrNotExist) {
 			return missing(e.ID(), path, parent, err)
 		}
@@ -259,8 +256,8 @@ func (w *walker) readAhead(entries []Entry) [][]Entry {
 		return ahead
 	}
 	// Each goroutine has its own places in ahead. An error ends the fetch, and is found again by dir.
-	_ = fetch(w.ctx, w.src, ids, func(i int, o Object) error {
-		below, err := w.reader.read(nil, o, ids[i].Digest, nil)
+	_ = Fetch(w.ctx, w.src, ids, func(i int, o Object) error {
+		below, err := TreeIn(o, ids[i], nil)
 		if err == nil && w.hold(len(below)) {
 			ahead[i] = below
 		}

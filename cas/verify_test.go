@@ -48,7 +48,7 @@ func TestVerify(t *testing.T) {
 func TestVerifyDamage(t *testing.T) {
 	for _, b := range [][]byte{nil, []byte("x"), castest.Text(1, 200), castest.Random(1, 70000)} {
 		want := infoOf(b)
-		for what, changed := range castest.Damages(b) {
+		for what, changed := range damages(b) {
 			for name, rhythm := range rhythms {
 				if len(b) > 1000 && strings.Contains(name, "byte") {
 					continue

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/lock"
@@ -110,13 +111,13 @@ func (p *Plan) unfit(q env.Program) error {
 	}
 	for _, dir := range append([]string{p.call.Project}, p.kernel.Forbidden...) {
 		if inside(q.Path, dir) || inside(q.Real, dir) {
-			return fmt.Errorf("the program %q is in %q, where no program is taken from", q.Path, dir)
+			return fmt.Errorf("the program %q is in %q, a directory that may not provide programs", q.Path, dir)
 		}
 	}
 	vars := p.kernel.Host.Vars
 	known := slices.Concat(system, filepath.SplitList(cmp.Or(vars["PATH"], vars["Path"])))
 	if p.Stranger && !p.Dev && !slices.ContainsFunc(known, func(dir string) bool { return inside(q.Path, dir) }) {
-		return fmt.Errorf("the program %q is not in PATH, and another signer's tool can start no others", q.Path)
+		return fmt.Errorf("the program %q is not in PATH; tools of other signers can start no others", q.Path)
 	}
 	return nil
 }
@@ -301,14 +302,14 @@ var kept = []string{".ai", ".git", "rye.lock", "rye.yaml"}
 func (p *Plan) granted(at string, write bool) (string, error) {
 	fail := func(err error) (string, error) { return "", filesError(p.call.Ref, at, err) }
 	if p.project == "" {
-		return fail(errors.New("there is no project"))
+		return fail(errors.New("no project"))
 	}
 	root, err := os.OpenRoot(p.project)
 	if err != nil {
 		return fail(err)
 	}
 	defer root.Close()
-	if write && below(at, outputs) {
+	if write && grants.Below(at, outputs) {
 		p.outputs = append(p.outputs, at)
 	}
 	for dir := at; dir != "."; dir = filepath.ToSlash(filepath.Dir(filepath.FromSlash(dir))) {
@@ -316,9 +317,9 @@ func (p *Plan) granted(at string, write bool) (string, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !write:
 			return "", nil
-		case errors.Is(err, fs.ErrNotExist) && below(at, outputs):
+		case errors.Is(err, fs.ErrNotExist) && grants.Below(at, outputs):
 		case errors.Is(err, fs.ErrNotExist):
-			return fail(fmt.Errorf("%q isn't there: make it first", dir))
+			return fail(fmt.Errorf("%q does not exist: create it first", dir))
 		case err != nil:
 			return fail(err)
 		case info.Mode()&fs.ModeSymlink != 0:

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// TestAdmission: one link that nobody vouches for, by its bytes and the policies as they are now, and nothing is done.
+// TestAdmission: one link without a trusted signature stops the call. Its bytes and the policies count as they are now.
 func TestAdmission(t *testing.T) {
 	change := func(name string) func(*world) {
 		return func(w *world) {
@@ -38,7 +38,7 @@ func TestAdmission(t *testing.T) {
 		after  func(*world)
 		code   policy.Code // of the policy's no; Undecided: the item itself is wrong
 	}{
-		"nobody signed":       {code: policy.Unsigned},
+		"unsigned":            {code: policy.Unsigned},
 		"Eve signed":          {by: []key.Private{eve}, code: policy.UntrustedKey},
 		"changed since":       {by: []key.Private{alice}, after: change("acme/m/m.yaml")},
 		"a part changed":      {by: []key.Private{alice}, after: change("acme/m/parts")},
@@ -102,7 +102,7 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// TestDigest: what the policy names by its digest runs, as somebody else's.
+// TestDigest: an item that the policy names by its digest runs, as a stranger's.
 func TestDigest(t *testing.T) {
 	w := newWorld(t)
 	text := tool("acme/x", probing)
@@ -113,7 +113,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestUnlisted: files that nobody vouches for, beside a tool that says nothing of them, are a no.
+// TestUnlisted: a tool is refused if files beside it are neither signed nor listed by the tool.
 func TestUnlisted(t *testing.T) {
 	w := newWorld(t).with()
 	b := w.base()
@@ -130,13 +130,13 @@ func TestUnlisted(t *testing.T) {
 	p.Close()
 }
 
-// TestNobody: without a policy the library runs, and nothing else.
-func TestNobody(t *testing.T) {
+// TestNoPolicy: without a policy only the library runs.
+func TestNoPolicy(t *testing.T) {
 	w := newWorld(t).with()
 	v := w.view()
 	b := &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, nil)}
 	if _, err := w.kernel.Prepare(t.Context(), b, call(x, nil)); err == nil {
-		t.Error("what nobody vouches for runs")
+		t.Error("a tool of the project runs without a policy")
 	}
 	p, err := w.kernel.Prepare(t.Context(), b, call(hello, nil))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -32,7 +33,7 @@ func TestChildren(t *testing.T) {
 		t.Error("there is a caller outside of calls")
 	}
 	kept := map[cas.Digest][]byte{}
-	granted := map[string]exec.Grants{}
+	granted := map[string]grants.Grants{}
 	run := func(ctx context.Context, ref string) (*exec.Result, error) {
 		p, err := w.kernel.Prepare(ctx, b, call(ref, nil))
 		if err != nil {
@@ -72,7 +73,7 @@ func TestChildren(t *testing.T) {
 		}
 	}
 
-	// One receipt vouches for all of them, to somebody who has the machine's public key.
+	// One receipt proves all calls to a reader who has the machine's public key.
 	var tree []string
 	get := func(d cas.Digest) ([]byte, error) { return kept[d], nil }
 	visit := func(depth int, r *receipt.Receipt) error {

@@ -175,7 +175,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// payloads are what people send who hope that somebody reads it as more than text.
+// payloads are texts that an attacker sends in the hope that a program interprets them.
 var payloads = []string{
 	"", "-c", "--help", "-", " ", "a b", "a\nb", "$(id)", "`id`", "; id", "| id", "&& id", "> /x", "${HOME}", "${HOME:-x}", "$${HOME}", "{tool_path}", "{{tool_path}}",
 	"{params_json}", "{name}", "{project_path}", "%s%n%x", "%PATH%", "'", `"`, `\`, `","x":"`, "\x1b]0;x\x07", "../../etc/passwd", "*", "~", "\u202e", "é",
@@ -226,7 +226,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNames: variables of the chain's own go to nobody who doesn't know them.
+// TestNames: templates may use the chain's own variables, but a primitive gets only those in its config_schema.
 func TestNames(t *testing.T) {
 	w := newWorld(t)
 	w.library["tools/"+probing+".yaml"].Data = []byte(tool(probing, "null", "config_schema: {type: object, additionalProperties: false, properties: {count: {type: integer}, args: {type: array}}}"))
@@ -315,7 +315,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestLargeResult: a large value of which the tool promises nothing is a success.
+// TestLargeResult: a large value is a success if the tool promises nothing about its result.
 func TestLargeResult(t *testing.T) {
 	w := newWorld(t).with()
 	list := make([]any, 1<<20+1)
@@ -442,7 +442,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestDamage: a copy that somebody has changed is replaced before anything runs from it, and that is said.
+// TestDamage: a modified copy is replaced before anything runs from it, and the damage is reported.
 func TestDamage(t *testing.T) {
 	w := newWorld(t).with("config: {file: '{tool_path}'}")
 	path := w.ok(call(x, nil)).Value.(map[string]any)["file"].(string)
@@ -479,7 +479,7 @@ func TestLevel(t *testing.T) {
 		"bob's, the floor is more": {by: bob, policy: "exec: {strangers: none, floor: limits}", want: floor.Limits, is: true},
 		"bob's, the project's":     {by: bob, policy: "exec: {strangers: none}", mine: "exec: {strangers: namespace}", want: floor.Namespace, is: true},
 		"bob's, the project less":  {by: bob, mine: "exec: {strangers: none, floor: none}", want: floor.Landlock, is: true},
-		"nobody sits in front":     {by: alice, stranger: true, want: floor.Landlock, is: true},
+		"own, no user present":     {by: alice, stranger: true, want: floor.Landlock, is: true},
 	} {
 		w := newWorld(t)
 		if w.policy = c.policy; c.policy != "" {
@@ -504,7 +504,7 @@ func TestLevel(t *testing.T) {
 			t.Errorf("%s: the receipt says %q", name, got)
 		}
 	}
-	// The library is the user's, and whoever nobody sits in front of doesn't share that.
+	// The library's items are the user's own, but a stranger's in a call without a user present.
 	w := newWorld(t)
 	if p := w.prepare(call(hello, nil)); p.Stranger || !slices.Equal(p.Chain[0].Signers, []string{"builtin"}) || !slices.Equal(p.Grants.Network.Hosts, []string{"api.example.com"}) {
 		t.Errorf("%+v", p)
@@ -514,7 +514,11 @@ func TestLevel(t *testing.T) {
 	if p := w.prepare(c); !p.Stranger || len(p.Grants.Network.Hosts) > 0 || p.Action.Sandbox.Level != floor.Landlock {
 		t.Errorf("%+v", p)
 	}
-	// A runtime of somebody else's makes the chain somebody else's.
+	c.Declared = true
+	if p := w.prepare(c); !p.Stranger || !slices.Equal(p.Grants.Network.Hosts, []string{"api.example.com"}) || p.Action.Sandbox.Level != floor.Landlock {
+		t.Errorf("%+v", p)
+	}
+	// A stranger's runtime makes the whole chain a stranger's.
 	w = newWorld(t)
 	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", "acme/r"), ".ai/tools/acme/r.yaml": tool("acme/r", probing)})
 	w.signed("tool:acme/r", bob)
@@ -524,7 +528,7 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// TestDev: a tool that nobody signed runs if that is what is meant, as a stranger's, and alone.
+// TestDev: an unsigned tool runs if Dev names it, as a stranger's. Other unsigned tools don't.
 func TestDev(t *testing.T) {
 	w := newWorld(t)
 	w.put(map[string]string{

@@ -22,8 +22,6 @@ type source struct {
 	size  int64
 }
 
-func (f *files) add(d cas.Digest, s source) { f.at[d] = s }
-
 // Get implements cas.Getter.
 func (f *files) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	s, ok := f.at[id.Digest]

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// TestLinks: whoever writes the project doesn't say by a link, or by what isn't a file, what a call gets.
+// TestLinks: the author of a project can't decide with links or special files what a call gets.
 func TestLinks(t *testing.T) {
 	for name, c := range map[string]struct{ files, bad string }{
 		"a link, to read":      {"{read: [link]}", `"link" is a symbolic link`},
@@ -40,7 +40,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s: outside there are %v, %v", name, entries, err)
 		}
 	}
-	// What isn't there is nothing, also behind a link.
+	// A missing path grants nothing, even behind a link.
 	w := newWorld(t)
 	w.put(map[string]string{"docs/x": ""})
 	if err := os.Symlink("docs", filepath.Join(w.project, "inside")); err != nil {
@@ -49,7 +49,7 @@ func TestLinks(t *testing.T) {
 	if read := w.with("files: {read: [inside/none]}").prepare(call(x, nil)).Action.Sandbox.Read; slices.ContainsFunc(read, func(p string) bool { return strings.HasPrefix(p, w.project) }) {
 		t.Errorf("%q may be read", read)
 	}
-	// "." gives links to nobody.
+	// "." doesn't grant links.
 	w = newWorld(t)
 	w.put(map[string]string{"docs/x": ""})
 	if err := os.Symlink(w.dir, filepath.Join(w.project, "link")); err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -109,17 +109,17 @@ func TestGrantPatterns(t *testing.T) {
 	}
 }
 
-// TestWithin: what two allow is what both allow, whoever is asked first.
+// TestWithin: two grants together allow what both allow, in either order.
 func TestWithin(t *testing.T) {
-	none := exec.None()
-	some := exec.None()
+	none := grants.None()
+	some := grants.None()
 	some.Read, some.Write, some.Secrets, some.Network.Hosts = []string{"a/b"}, []string{"c"}, []string{"s", "t"}, []string{"x.example"}
-	more := exec.Grants{Read: []string{"a", "c"}, Write: []string{"c/d", "e"}, Secrets: []string{"t"}}
-	for _, c := range []struct{ a, b, want exec.Grants }{
+	more := grants.Grants{Read: []string{"a", "c"}, Write: []string{"c/d", "e"}, Secrets: []string{"t"}}
+	for _, c := range []struct{ a, b, want grants.Grants }{
 		{none, some, none}, {some, none, none},
-		{some, more, exec.Grants{Read: []string{"a/b", "c", "c/d"}, Write: []string{"c/d"}, Secrets: []string{"t"}, Network: some.Network}},
-		{more, some, exec.Grants{Read: []string{"a/b", "c", "c/d"}, Write: []string{"c/d"}, Secrets: []string{"t"}, Network: some.Network}},
-		{more, more, exec.Grants{Read: []string{"a", "c", "c/d", "e"}, Write: []string{"c/d", "e"}, Secrets: []string{"t"}}},
+		{some, more, grants.Grants{Read: []string{"a/b", "c", "c/d"}, Write: []string{"c/d"}, Secrets: []string{"t"}, Network: some.Network}},
+		{more, some, grants.Grants{Read: []string{"a/b", "c", "c/d"}, Write: []string{"c/d"}, Secrets: []string{"t"}, Network: some.Network}},
+		{more, more, grants.Grants{Read: []string{"a", "c", "c/d", "e"}, Write: []string{"c/d", "e"}, Secrets: []string{"t"}}},
 	} {
 		got, err := c.a.Within(c.b)
 		if err != nil || !slices.Equal(got.Read, c.want.Read) || !slices.Equal(got.Write, c.want.Write) || !slices.Equal(got.Secrets, c.want.Secrets) ||
@@ -129,8 +129,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestFiles: of the project a call gets what it was granted, as it stands there, and nothing that isn't there or is
-// written by rye alone.
+// TestFiles: a call gets the files of the project that it was granted, as they are there. It gets no missing file, and
+// can't write a file that only rye writes.
 func TestFiles(t *testing.T) {
 	under := func(w *world, list []string) (in []string) {
 		for _, p := range list {
@@ -144,7 +144,7 @@ func TestFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		files       string
 		read, write []string
-		bad         string // what is said of which path
+		bad         string // the path and the error
 	}{
 		"nothing":                {"{}", nil, nil, ""},
 		"files and directories":  {"{read: [docs, src/a.txt], write: [out]}", []string{"docs", "src/a.txt"}, []string{"out"}, ""},
@@ -152,8 +152,8 @@ func TestFiles(t *testing.T) {
 		"outputs":                {"{write: [.ai/outputs/report/x]}", nil, []string{".ai/outputs/report/x"}, ""},
 		"everything":             {"{read: ['.']}", []string{"."}, nil, ""},
 		"everything, to write":   {"{write: ['.']}", []string{".ai", ".git", "rye.lock", "rye.yaml"}, []string{"."}, ""},
-		"missing, to write":      {"{write: [none/x]}", nil, nil, `"none/x" isn't there: make it first`},
-		"half missing, to write": {"{write: [out/x]}", nil, nil, `"out/x" isn't there: make it first`},
+		"missing, to write":      {"{write: [none/x]}", nil, nil, `"none/x" does not exist: create it first`},
+		"half missing, to write": {"{write: [out/x]}", nil, nil, `"out/x" does not exist: create it first`},
 	} {
 		w := newWorld(t)
 		w.put(map[string]string{"docs/x": "", "src/a.txt": "", "out/y": "", "note.txt": "", "rye.yaml": "{}\n", "rye.lock": "", ".git/config": ""})
@@ -179,7 +179,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	// What rye alone writes, and isn't there, nobody makes.
+	// A call can't create a missing file that only rye writes.
 	w := newWorld(t).with("files: {write: ['.']}")
 	w.put(map[string]string{"docs/x": "", "note.txt": "", "rye.yaml": "{}\n"})
 	s := w.prepare(call(x, nil)).Action.Sandbox

@@ -2,16 +2,20 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/template/params"
@@ -48,7 +52,7 @@ type Kernel struct {
 
 // A Base is what a call runs from: a set of pins, or spaces, and the policies as they are now.
 type Base struct {
-	Policies
+	grants.Policies
 	Resolver ai.Resolver
 	Admit    *ai.Admitter
 	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does; nil: none.
@@ -72,12 +76,13 @@ type Call struct {
 	Timeout time.Duration                                // 0: what the chain says
 	// Project replaces the kernel's project directory, such as by an empty one for a test. Virtual environments are still
 	// looked for in the kernel's.
-	Project           string
-	Principal, Tenant string
-	// Stranger runs the library's items as another signer's, as for calls without a user present.
-	Stranger bool
-	// Dry has Prepare start nothing, and leave open what can't be known so. Such a plan isn't run.
-	Dry bool
+	Project                     string
+	Principal, Tenant, Approval string          // who calls, the tenant, and who approved it
+	Door                        *consent.Door   // what makes it
+	Stranger                    bool            // the user isn't present: own items and the library's run as another signer's
+	Declared                    bool            // they get what they declare nevertheless, in the sandbox for strangers
+	Within                      *capability.Set // what the call may have rye do; nil: what it declares
+	Dry                         bool            // Prepare starts nothing, and leaves open what can't be known so; such a plan isn't run
 	// Build makes it a step of a build, which depends only on its action: the tool must be pure, gets no network and no file
 	// of the project even if declared, has nothing of the machine or the user in its environment, and works in Plan.Work.
 	Build bool
@@ -86,7 +91,7 @@ type Call struct {
 // A Caller is a call that runs, for the calls that it makes.
 type Caller struct {
 	ID     string
-	Grants Grants
+	Grants grants.Grants
 
 	stranger bool     // another signer's item takes part
 	secrets  []string // values: they stand in nothing that its children say either
@@ -94,16 +99,11 @@ type Caller struct {
 	children []receipt.Child
 }
 
-func (c *Caller) did(child receipt.Child) {
+// did notes calls that it has made, and returns all so far.
+func (c *Caller) did(more ...receipt.Child) []receipt.Child {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.children = append(c.children, child)
-}
-
-// all returns the calls that it has made so far.
-func (c *Caller) all() []receipt.Child {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.children = append(c.children, more...)
 	return slices.Clone(c.children)
 }
 
@@ -118,15 +118,13 @@ func CallerOf(ctx context.Context) *Caller {
 
 // Close closes the primitives that want it.
 func (k *Kernel) Close() error {
-	var first error
+	var errs []error
 	for _, p := range k.Primitives {
 		if c, ok := p.(primitive.Closer); ok {
-			if err := c.Close(); err != nil && first == nil {
-				first = err
-			}
+			errs = append(errs, c.Close())
 		}
 	}
-	return first
+	return errors.Join(errs...)
 }
 
 // Input returns the schema of what a tool takes.

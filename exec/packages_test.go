@@ -412,7 +412,7 @@ func TestWheelNone(t *testing.T) {
 	for name, answer := range map[string]map[string]any{"fails": nil, "odd": {"name": "cpython"}} {
 		w.asked(answer)
 		other := w.tooled("acme/"+name, "requirements.txt", r.wheel("fast", "1.0", "cp312-cp312-win_amd64", map[string]string{"fast.py": ""}))
-		w.program("bin/"+name, name) // nobody has asked this one
+		w.program("bin/"+name, name) // a program that wasn't asked yet
 		if _, err := w.kernel.Prepare(t.Context(), w.packed(r), call(other, nil)); err == nil || !strings.Contains(err.Error(), "doesn't say which wheels it takes") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -452,7 +452,7 @@ func TestPackagesRefused(t *testing.T) {
 			r.add("pypi:a", "1.0:py3-none-any", source, []byte("no zip"))
 			return "a==1.0 --hash=" + source
 		}, want: "is not a zip archive"},
-		// Nobody signs a lock: one that names other bytes for what the list names isn't believed.
+		// A lock isn't signed: if its digest of a package differs from that in the tool's list, the package is refused.
 		"another's tarball": {text: func(r *registry) string {
 			list := packageLock(r.npm("node_modules/a", "a", "1.0.0", plain))
 			r.npm("node_modules/b", "b", "1.0.0", plain)

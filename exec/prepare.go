@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/exec/primitive"
@@ -34,7 +35,7 @@ type Decision struct {
 	Chain    []Link     // from the tool to the primitive
 	Set      cas.Digest // of the lock; zero without one
 	Params   map[string]any
-	Grants   Grants
+	Grants   grants.Grants
 	Stranger bool // another signer's, so the sandbox for strangers applies
 	Dev      bool
 	Config   map[string]any // of the primitive, with ${NAME} for secrets
@@ -55,7 +56,7 @@ type Plan struct {
 	Decision
 
 	kernel    *Kernel
-	policies  Policies
+	policies  grants.Policies
 	call      *Call
 	id        string
 	project   string
@@ -107,7 +108,7 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").Try("rye docs build")
 	}
 	from := &files{at: map[cas.Digest]source{}}
-	others := p.Stranger // a link other than the tool run with Dev is another signer's
+	others := p.Stranger && !c.Declared // a link other than the tool run with Dev is another signer's
 	for _, it := range chain.Links {
 		link, own, err := k.admit(ctx, b, it, from)
 		if err != nil {
@@ -116,15 +117,20 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 		p.Chain, p.Stranger = append(p.Chain, link), p.Stranger || !own
 		others = others || !own && it.Ref != b.Dev
 	}
-	var parent *Grants
+	var parent *grants.Grants
 	if p.caller != nil {
 		parent = &p.caller.Grants
 	}
-	if p.Grants, err = b.allowed(p.tool, c.Ref, others, parent); err != nil {
+	if p.Grants, err = b.Allowed(p.tool, c.Ref, others, parent); err != nil {
 		return nil, err
 	}
+	if c.Within != nil {
+		if p.Grants.Permissions, err = p.Grants.Permissions.Intersect(*c.Within); err != nil {
+			return nil, err
+		}
+	}
 	if c.Build {
-		p.Grants = None()
+		p.Grants = grants.None()
 	}
 	if p.Dev {
 		p.Grants.Secrets = nil // the policy allows secrets to signed tools
@@ -187,10 +193,10 @@ func (p *Plan) Close() error {
 // admit asks the policy about a link and notes its files. own reports whether it is the user's or the library's.
 func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (l Link, own bool, err error) {
 	l.Item = it
-	a := &ai.Admission{}
+	a, err := b.Admit.Admit(ctx, it, policy.ToUse)
 	if it.Ref == b.Dev {
 		// It needs neither signature nor lock, but it must not be revoked.
-		if a, err = b.Admit.Admit(ctx, it, policy.ToUse); a == nil || a.Exam == nil {
+		if a == nil || a.Exam == nil {
 			return l, false, about(ctx, it, err)
 		}
 		if a.Decision.Code == policy.DigestRevoked {
@@ -198,7 +204,7 @@ func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (
 		}
 		l.Signers = []string{"dev"}
 	} else {
-		if a, err = b.Admit.Admit(ctx, it, policy.ToUse); err != nil {
+		if err != nil {
 			return l, false, about(ctx, it, err)
 		}
 		if !a.Decision.Allowed {
@@ -210,14 +216,13 @@ func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (
 					On("ref", it.Ref.String()).On("reason", "evidence-only").Try(fault.Command("rye sign --upgrade", it.Ref.String()))
 			}
 		}
-		own = a.Decision.Voucher == policy.Builtin
-		if own {
+		own = a.Decision.OwnedBy(k.Own)
+		if a.Decision.Voucher == policy.Builtin {
 			l.Signers = []string{"builtin"}
 		}
 		for _, v := range a.Decision.Signers {
 			if v.Code == policy.Admitted {
 				l.Signers = append(l.Signers, v.Key.String())
-				own = own || k.Own != nil && k.Own(v.Key)
 			}
 		}
 	}
@@ -228,7 +233,7 @@ func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (
 	if err != nil {
 		return l, false, err
 	}
-	from.add(it.Raw, source{bytes: it.Bytes, size: int64(len(it.Bytes))})
+	from.at[it.Raw] = source{bytes: it.Bytes, size: int64(len(it.Bytes))}
 	l.files = append(l.files, part(it.Space, it.Path, it.Raw, m, int64(len(it.Bytes))))
 	if a.Tree == nil {
 		return l, own, nil
@@ -241,7 +246,7 @@ func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (
 	for i := range a.Tree.Files {
 		f := &a.Tree.Files[i]
 		at := path.Join(anchor.Dir, f.Path)
-		from.add(f.Raw, source{space: it.Space, path: at, size: f.Size})
+		from.at[f.Raw] = source{space: it.Space, path: at, size: f.Size}
 		l.files = append(l.files, part(it.Space, at, f.Raw, f.Mode, f.Size))
 	}
 	return l, own, nil

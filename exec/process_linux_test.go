@@ -34,7 +34,7 @@ func (w *world) starts(by key.Private, config string, more ...string) *world {
 	w.Helper()
 	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process, append(more, fmt.Sprintf("config: {command: %q, %s}", self(w), config))...)})
 	w.signed(x, by)
-	w.kernel.Host.Vars["PATH"] += ":" + filepath.Dir(self(w)) // else it is none that somebody else's tool may start
+	w.kernel.Host.Vars["PATH"] += ":" + filepath.Dir(self(w)) // otherwise a stranger's tool may not start it
 	return w
 }
 
@@ -96,7 +96,7 @@ func TestProcessEnvironment(t *testing.T) {
 	}
 }
 
-// TestStranger: somebody else's tool reads its own files and what it was granted, and writes its own directories.
+// TestStranger: a stranger's tool reads its own files and what it was granted, and writes its own directories.
 func TestStranger(t *testing.T) {
 	w := newWorld(t)
 	at := func(name string) string { return filepath.Join(w.project, filepath.FromSlash(name)) }
@@ -171,7 +171,7 @@ func TestNoSandbox(t *testing.T) {
 	}
 }
 
-// TestProcessEnds: a process that doesn't end is ended, by its time, by its caller and by whoever listens.
+// TestProcessEnds: a process that doesn't end is stopped by its time limit, by its caller or by a sink that fails.
 func TestProcessEnds(t *testing.T) {
 	w := newWorld(t).runs(alice, "sleep", "limits: {duration_seconds: 0.5}")
 	r, err := w.run(call(x, nil))
@@ -200,7 +200,7 @@ func TestProcessEnds(t *testing.T) {
 	checkLog(w)
 }
 
-// A sink does something when it is told something.
+// A sink is a function that is called for each piece of output.
 type sink func() error
 
 func (s sink) Emit(primitive.Stream, []byte) error { return s() }

@@ -103,8 +103,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestUnfit: no program is taken from where others write or what is rye's own, and somebody else's tool has those of the
-// system and of PATH alone: what may be executed is read.
+// TestUnfit: no program is taken from places where others write or from rye's own directories. A stranger's tool gets
+// only programs of the system and of PATH, because it can read what it may execute.
 func TestUnfit(t *testing.T) {
 	for name, c := range map[string]struct {
 		path     string

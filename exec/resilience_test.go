@@ -55,7 +55,7 @@ func TestRemembered(t *testing.T) {
 	asked("another one, again", call(x, map[string]any{"token": "two"}), false)
 	other := call(x, given)
 	other.Principal = "ben"
-	asked("somebody else", other, true)
+	asked("another principal", other, true)
 	other = call(x, given)
 	other.Timeout = time.Second
 	asked("other limits", other, true)
@@ -74,7 +74,7 @@ func TestRemembered(t *testing.T) {
 	}
 	r, err := p.Run(t.Context(), nil)
 	if err = errors.Join(err, p.Close()); err != nil || r.Usage["cached"] != 0 {
-		t.Errorf("as nobody has signed it: %+v, %v", r, err)
+		t.Errorf("with Dev: %+v, %v", r, err)
 	}
 
 	asked("the first, still", call(x, given), false)
@@ -101,8 +101,8 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// TestAnswerAgain: where a function makes the result, what the primitive wrote was passed on to nobody: it is tried again, and
-// the value in place of a failure is what the function gets.
+// TestAnswerAgain: where a function makes the result, the primitive's output doesn't reach the sink, so the primitive can be
+// retried. If it still fails, the function gets the fallback value.
 func TestAnswerAgain(t *testing.T) {
 	for works, want := range map[int]string{1: "1", 2: "2", 9: "instead"} {
 		for _, to := range []primitive.Sink{nil, new(listener)} {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/receipt"
@@ -192,7 +191,7 @@ func (p *Plan) prove(ctx context.Context, r *Result, o record.Outcome, c record.
 }, self *Caller) error {
 	var err error
 	r.Receipt, err = receipt.New(receipt.Receipt{
-		Call: c, Outcome: o, Begin: r.Began, End: r.Began.Add(r.Duration), Children: self.all(), Log: entry.Position(),
+		Call: c, Outcome: o, Begin: r.Began, End: r.Began.Add(r.Duration), Children: self.did(), Log: entry.Position(),
 	}, p.kernel.Machine, p.kernel.Voucher)
 	if err == nil {
 		r.Digest = cas.Sum(r.Receipt)
@@ -212,13 +211,13 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	tool := p.Chain[0]
 	c := record.Call{
 		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers, Risk: p.tool.Risk.String(),
-		Set: p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant, Sandbox: p.Action.Sandbox.Level.String(),
+		Set: p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant, Approval: p.call.Approval, Sandbox: p.Action.Sandbox.Level.String(),
 		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: packages.Digest(p.Artifacts),
 	}
 	for _, l := range p.Chain[1:] {
 		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers, Tree: l.Tree})
 	}
-	for _, q := range p.policies.each() {
+	for _, q := range p.policies.Each() {
 		c.Policy = append(c.Policy, q.ID())
 	}
 	if p.caller != nil {
@@ -237,7 +236,7 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 		c.Deadline = p.kernel.Now().Add(l.Wall)
 	}
 	var err error
-	if c.Grants, err = p.Grants.hash(p); err != nil {
+	if c.Grants, err = p.Grants.Hash(p.tool); err != nil {
 		return c, err
 	}
 	if c.Params, err = hide.Digest(p.Params); err != nil {
@@ -259,7 +258,7 @@ func (p *Plan) identity(c record.Call, values []string) cas.Digest {
 		return cas.Digest{}
 	}
 	c.Params = cas.Sum(text)
-	c.ID, c.Parent, c.Deadline, c.Toolchain = "", "", time.Time{}, slices.Clone(c.Toolchain)
+	c.ID, c.Parent, c.Approval, c.Deadline, c.Toolchain = "", "", "", time.Time{}, slices.Clone(c.Toolchain)
 	for i := range c.Toolchain {
 		c.Toolchain[i].Path = ""
 	}
@@ -270,21 +269,6 @@ func (p *Plan) identity(c record.Call, values []string) cas.Digest {
 		}
 	}
 	return cas.Sum(b)
-}
-
-// hash is the grants hash of what the call may, which isn't always all that the tool has declared.
-func (g Grants) hash(p *Plan) (cas.Digest, error) {
-	s := shape.Grants{Permissions: g.Permissions.Strings(), Risk: p.tool.Risk.String(), Secrets: g.Secrets, Limits: p.tool.Grants().Limits}
-	switch {
-	case !g.Network.Bound:
-		s.Network = "all"
-	case len(g.Network.Hosts) > 0:
-		s.Network = g.Network.Hosts
-	}
-	if len(g.Read)+len(g.Write) > 0 {
-		s.Files = map[string]any{"read": g.Read, "write": g.Write}
-	}
-	return s.Hash()
 }
 
 // level is what was enforced, as the log has it.

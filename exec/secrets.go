@@ -90,7 +90,7 @@ func (p *Plan) withheld(name string) error {
 	switch {
 	case p.Dev:
 		return refuse(fault.Unsigned, "dev", "--dev runs it unsigned").Try(fault.Command("rye sign", ref))
-	case !p.policies.mayHave(name, p.call.Ref):
+	case !p.policies.MayHave(name, p.call.Ref):
 		return refuse(fault.Policy, "policy", "no policy allows it").Try("rye docs secrets").
 			Because(fmt.Sprintf("to allow it: exec: {secrets: {%s: [%q]}} in your policy.yaml; a project's policy must allow it too if it lists secrets", name, ref))
 	case p.caller != nil && !slices.Contains(p.caller.Grants.Secrets, name):

@@ -38,7 +38,7 @@ func (w *world) secrets() *secret.Store {
 	return s
 }
 
-// A listener keeps what it is told.
+// A listener keeps the output that it gets.
 type listener struct{ said [2]strings.Builder }
 
 func (l *listener) Emit(s primitive.Stream, b []byte) error {
@@ -94,16 +94,16 @@ func TestSecrets(t *testing.T) {
 	if got := fmt.Sprint(r.Value); got != "map[echo:[x"+m+" "+m+"] token:plain]" {
 		t.Error(got)
 	}
-	// Nobody finds it by the digests: they are those of a call without it.
+	// The digests don't reveal the secret: they are those of a call with the mask in its place.
 	got := w.proved(r)
 	want, err := redact.New().Digest(map[string]any{"a": "it is " + m, "b": int64(1)})
 	if err != nil || got.Call.Params != want {
 		t.Errorf("%v, %v", got.Call.Params, err)
 	}
-	// Without anybody who listens it is the same.
+	// Without a sink the result is masked, too.
 	w.probe.do = func(_ context.Context, _ *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 		if to != nil {
-			t.Error("somebody listens")
+			t.Error("the primitive got a sink")
 		}
 		return &primitive.Result{Failed: true, Failure: "no: " + hush + ", " + url.QueryEscape(hush), Level: 4}, nil
 	}
@@ -132,7 +132,7 @@ func TestSecretErrors(t *testing.T) {
 			t.Errorf("%+v, %v; want %s", r, err, c.want)
 		}
 	}
-	// Whoever doesn't listen any more ends it also with what was kept back.
+	// A sink that fails ends the call even if it fails on output that was held back.
 	full := errors.New("full")
 	w.probe.do = func(_ context.Context, _ *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 		return gives(nil), to.Emit(primitive.Stdout, []byte(hush[:3]))
@@ -208,7 +208,7 @@ func TestNoSecret(t *testing.T) {
 			}
 		})
 	}
-	// Nobody vouches for what is run with Dev.
+	// A tool that runs with Dev isn't signed, so it gets no secret.
 	dev := newWorld(t)
 	dev.policy = allowing
 	dev.with("secrets: [acme-token]")

@@ -26,8 +26,8 @@ import (
 
 const swapped = "tool:acme/m/m"
 
-// swapping is a world whose tool, with a helper and a runtime in the project, is what somebody else rewrites. What runs
-// is held against what was signed.
+// swapping returns a world with a tool, its helper and its runtime in the project, whose files an attacker rewrites. The
+// probe compares what runs with what was signed.
 func swapping(t testing.TB) (w *world, targets map[string][]byte) {
 	w = newWorld(t)
 	w.put(map[string]string{
@@ -62,10 +62,10 @@ func swapping(t testing.TB) (w *world, targets map[string][]byte) {
 	return w, targets
 }
 
-// evil is what somebody would rather have run.
+// evil returns what an attacker wants to run.
 func evil(b []byte) []byte { return bytes.ReplaceAll(b, []byte("good"), []byte("evil")) }
 
-// swap rewrites the targets in every way there is until it is told to stop, and puts them back in between.
+// swap rewrites the targets in several ways until stop is set, and restores them in between.
 func swap(w *world, targets map[string][]byte, stop *atomic.Bool) (rounds int) {
 	elsewhere := filepath.Join(w.dir, "elsewhere")
 	ways := []func(path string, b []byte) error{
@@ -90,7 +90,7 @@ func swap(w *world, targets map[string][]byte, stop *atomic.Bool) (rounds int) {
 			// That another system refuses one way is no matter: there are the others.
 			_ = ways[rounds%len(ways)](path, b)
 			if rounds%7 == 0 {
-				time.Sleep(50 * time.Microsecond) // where there is one processor, nobody else would see it
+				time.Sleep(50 * time.Microsecond) // on one processor, no other goroutine would see it
 			}
 			err := errors.Join(os.WriteFile(path+"~", b, 0o666), os.Rename(path+"~", path))
 			if err != nil {
@@ -107,8 +107,8 @@ func swap(w *world, targets map[string][]byte, stop *atomic.Bool) (rounds int) {
 	return rounds
 }
 
-// hammer makes at least 2,000 calls while somebody swaps, and until enough of them have run and some, if any is to be, were
-// refused.
+// hammer makes at least 2,000 calls while swap runs, and goes on until at least enough of them have run and at least some
+// were refused.
 func hammer(w *world, targets map[string][]byte, enough, some int64, base func() *exec.Base) (ran, refused int64) {
 	least := int64(2000)
 	if testing.Short() {

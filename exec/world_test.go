@@ -24,6 +24,7 @@ import (
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
@@ -56,7 +57,7 @@ func TestMain(m *testing.M) {
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// Alice is who runs things here. Bob is trusted, and somebody else. Eve is nobody.
+// Alice is the user. Bob is another person, and trusted. Eve isn't trusted.
 var alice, bob, eve, machine = keytest.Alice, keytest.Bob, keytest.Eve, keytest.Seeded(4)
 
 // The primitives of the library here, and a tool of it.
@@ -252,7 +253,7 @@ func (w *world) view() *ai.View {
 func (w *world) base() *exec.Base {
 	w.Helper()
 	v, t := w.view(), w.trust()
-	b := &exec.Base{Policies: exec.Policies{Root: t.Root.Policy}, Resolver: v, Admit: ai.NewAdmitter(v, t)}
+	b := &exec.Base{Policies: grants.Policies{Root: t.Root.Policy}, Resolver: v, Admit: ai.NewAdmitter(v, t)}
 	if t.Project != nil {
 		b.Project = t.Project.Policy
 	}

@@ -130,7 +130,7 @@ type workingCopy struct {
 // files are those of an item of the working tree.
 func (w *workingCopy) files(ctx context.Context, admit *ai.Admitter, it *ai.Item, whole bool) ([]manifest.File, error) {
 	w.id, w.bytes = it.Raw, it.Bytes
-	mode, err := modeOf(it.Space, it.Path)
+	mode, err := ModeOf(it.Space, it.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -53,31 +53,6 @@
 // Whether the bytes of files are there isn't looked at. Objects names everything that a set needs, to be kept, copied
 // or asked for; reading what is missing is a *MissingError that says who needs it.
 //
-// # What Make holds to
-//
-// A bundle from a repository of git stays at the commit that is locked, while its branch or tag goes on: until it is to be
-// updated, rye.yaml names another place, revision or range, or the other bundles fit no version but a newer one. Where a
-// Toolchain is given its programs are pinned for this platform; the lines of others stay, and so do those of programs
-// that aren't on this machine. Set.Program finds a line.
-//
-// Of the packages that tools list, what the old lock has stays as long as the list does. What isn't listed any more goes.
-// Two tools may list two versions of a package, but not two files for one name.
-//
-// # Drift
-//
-// A project goes on while it is pinned. Drift compares what the working tree has with what is pinned, for some items and
-// everything that they can't do without: the tools that run them, the extractors of their kinds, and all config of the
-// project. It tells of
-//
-//	changed    a pinned file has other bytes, or may be executed where the pin may not
-//	gone       there is no such file
-//	added      a file that would be part of a pinned tool's tree
-//	unpinned   an item, an extractor or a config that the lock doesn't know and that would now stand in front of
-//	           a pinned one, or count beside it
-//	unreadable it cannot be compared
-//
-// Pins from the user's space aren't compared: they were taken over into the lock, and another machine hasn't got them.
-//
 // # Comparing
 //
 // A Side is a lock with as many of its bytes as are available: its sources may be gone, and the library may differ. It is

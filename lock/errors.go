@@ -61,8 +61,8 @@ func Missing(err error, id cas.ID, neededBy string) *fault.Error {
 		Because("it is neither in .ai/vendor nor in the store").Try("rye fetch")
 }
 
-// unmet is about a requirement that the locked bundles don't meet. version is empty if the bundle isn't locked.
-func unmet(by, id, versions, version string) error {
+// Unmet is about a requirement that the locked bundles don't meet. version is empty if the bundle isn't locked.
+func Unmet(by, id, versions, version string) error {
 	e := fault.New(fault.LockMismatch, "%s requires the bundle %q %s, which is not in the lock", by, id, versions).Try("rye lock")
 	if version != "" {
 		e.Text = fmt.Sprintf("%s requires the bundle %q %s, but %s is locked", by, id, versions, version)
@@ -72,7 +72,7 @@ func unmet(by, id, versions, version string) error {
 
 // inBundle is about a bundle that isn't what the lock says.
 func inBundle(id, version string, err error) error {
-	return fault.New(fault.LockMismatch, "%q: %v", bundleName(id, version), err).From(err).Try("rye lock")
+	return fault.New(fault.LockMismatch, "%q: %v", BundleName(id, version), err).From(err).Try("rye lock")
 }
 
 // inPin is about an item that isn't what its pin says.
@@ -161,9 +161,5 @@ func orNone(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// inPackages is about a package of a tool's list.
-func inPackages(tool model.Ref, err error) error {
-	return fault.Wrap(err, "%q needs a package: %v", tool, err).On("tool", tool.String())
-}
-
-func bundleName(id, version string) string { return "bundle:" + id + "@" + version }
+// BundleName is what errors call a bundle.
+func BundleName(id, version string) string { return "bundle:" + id + "@" + version }

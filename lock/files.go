@@ -18,19 +18,16 @@ import (
 // of a pin that it belongs to. They are refused where a set would refuse them: who writes them into a space writes
 // nothing but what can be files of these items. That their bytes are there is not looked at.
 func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pin) ([]manifest.File, error) {
-	p := &parts{lock: &file.Lock{Pins: pins}, places: map[model.Ref]place{}, trees: map[cas.Digest]*directory{}}
-	p.get = knowing{objects, p.neededBy}
-	if err := p.readTrees(ctx); err != nil {
+	a := newAssembly(&file.Lock{Pins: pins}, cas.Digest{}, objects, nil)
+	if err := a.readTrees(ctx); err != nil {
 		return nil, err
 	}
-	var wrong findings
-	p.place(&library{}, &wrong)
-	if len(wrong) > 0 {
-		return nil, wrong.refused()
+	if a.place(); len(a.wrong) > 0 {
+		return nil, a.refused()
 	}
-	files := p.loose(label, &wrong)
-	if len(wrong) > 0 {
-		return nil, wrong.refused()
+	files := a.loose(label)
+	if len(a.wrong) > 0 {
+		return nil, a.refused()
 	}
 	owners := make(map[string]string, len(files))
 	own := func(name, ref string) {
@@ -42,7 +39,7 @@ func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pi
 	for i := range pins {
 		pin := &pins[i]
 		own(pin.Path, pin.Ref.String())
-		d := p.trees[pin.Files]
+		d := a.trees[pin.Files]
 		if d == nil || told[d] {
 			continue
 		}
@@ -58,13 +55,13 @@ func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pi
 }
 
 // refused is a *MissingError where all that is wrong is that something isn't there, else a *RefusedError.
-func (f findings) refused() error {
-	for _, err := range f {
+func (a *assembly) refused() error {
+	for _, err := range a.wrong {
 		if _, missing := errors.AsType[*MissingError](err); !missing {
-			return &RefusedError{f}
+			return &RefusedError{a.wrong}
 		}
 	}
-	return f[0]
+	return a.wrong[0]
 }
 
 // checkPlace refuses a path at which the pinned item can't be: it stands under its id in the directory of its kind, and

@@ -12,6 +12,9 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
+// Library is the bundle that is part of rye: what Request.Update calls the items that the binary has.
+const Library = "rye/std"
+
 // A library is what the binary has of what a lock pins from it.
 type library struct {
 	space  *ai.Space // nil if there is none
@@ -96,7 +99,7 @@ func (l *library) tree(ctx context.Context, ref model.Ref) (d cas.Digest, err er
 
 // checkRequire holds what a bundle requires against what is locked. The library has no version that matters: what is
 // pinned of it has digests.
-func (p *parts) checkRequire(by *file.Bundle, r manifest.Require) error {
+func (a *assembly) checkRequire(by *file.Bundle, r manifest.Require) error {
 	if file.System+r.BundleID == file.FromStd {
 		return nil
 	}
@@ -104,8 +107,8 @@ func (p *parts) checkRequire(by *file.Bundle, r manifest.Require) error {
 	if err != nil {
 		return inBundle(by.ID, by.Version, err)
 	}
-	if b := p.lock.Bundle(r.BundleID); b == nil || !versions.Contains(b.Version) {
-		return unmet(bundleName(by.ID, by.Version), r.BundleID, r.Version, versionOf(b))
+	if b := a.lock.Bundle(r.BundleID); b == nil || !versions.Contains(b.Version) {
+		return Unmet(BundleName(by.ID, by.Version), r.BundleID, r.Version, versionOf(b))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 		}
 		o.Close()
 		line := &s.lock.Bundles[i]
-		all = append(all, Object{o.ID, o.Size, bundleName(line.ID, line.Version), b.Signatures})
+		all = append(all, Object{o.ID, o.Size, BundleName(line.ID, line.Version), b.Signatures})
 	}
 	s.blobs(func(neededBy string, f *manifest.File) bool {
 		all = append(all, Object{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size, NeededBy: neededBy})
@@ -55,11 +55,11 @@ func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 }
 
 // blobs calls visit with the files of the spaces, and who needs them, until it returns false.
-func (p *parts) blobs(visit func(neededBy string, f *manifest.File) bool) {
+func (s *Side) blobs(visit func(neededBy string, f *manifest.File) bool) {
 	seen := map[cas.Digest]bool{}
-	for i := range p.lock.Pins {
-		pin := &p.lock.Pins[i]
-		at, ok := p.places[pin.Ref]
+	for i := range s.lock.Pins {
+		pin := &s.lock.Pins[i]
+		at, ok := s.places[pin.Ref]
 		if !ok || at.space == file.FromStd {
 			continue
 		}
@@ -67,7 +67,7 @@ func (p *parts) blobs(visit func(neededBy string, f *manifest.File) bool) {
 		if !visit(pin.Ref.String(), &own) {
 			return
 		}
-		d := p.trees[pin.Files]
+		d := s.trees[pin.Files]
 		if d == nil || seen[pin.Files] {
 			continue
 		}
@@ -78,11 +78,11 @@ func (p *parts) blobs(visit func(neededBy string, f *manifest.File) bool) {
 			}
 		}
 	}
-	for i := range p.lock.Bundles {
-		line := &p.lock.Bundles[i]
-		files := p.files[file.System+line.ID]
+	for i := range s.lock.Bundles {
+		line := &s.lock.Bundles[i]
+		files := s.files[file.System+line.ID]
 		for j := range files {
-			if !visit(bundleName(line.ID, line.Version), &files[j]) {
+			if !visit(BundleName(line.ID, line.Version), &files[j]) {
 				return
 			}
 		}
@@ -90,23 +90,23 @@ func (p *parts) blobs(visit func(neededBy string, f *manifest.File) bool) {
 }
 
 // neededBy says who needs an object.
-func (p *parts) neededBy(id cas.ID) (who string) {
+func (s *Side) neededBy(id cas.ID) (who string) {
 	switch id.Kind {
 	case cas.Document:
-		for i := range p.lock.Bundles {
-			if line := &p.lock.Bundles[i]; line.Manifest == id.Digest {
-				return bundleName(line.ID, line.Version)
+		for i := range s.lock.Bundles {
+			if line := &s.lock.Bundles[i]; line.Manifest == id.Digest {
+				return BundleName(line.ID, line.Version)
 			}
 		}
 	case cas.Blob:
-		p.blobs(func(by string, f *manifest.File) bool {
+		s.blobs(func(by string, f *manifest.File) bool {
 			if f.Digest == id.Digest {
 				who = by
 			}
 			return who == ""
 		})
-		for i := range p.lock.Artifacts {
-			if a := &p.lock.Artifacts[i]; a.Digest == id.Digest && who == "" {
+		for i := range s.lock.Artifacts {
+			if a := &s.lock.Artifacts[i]; a.Digest == id.Digest && who == "" {
 				who = a.String()
 			}
 		}

@@ -1,21 +1,17 @@
 package lock
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"io"
 	"io/fs"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/manifest"
 )
 
 var errNoFile = errors.New("not a regular file")
 
-// modeOf says whether a file of a space may be executed.
-func modeOf(s *ai.Space, name string) (cas.Mode, error) {
+// ModeOf says whether a file of a space may be executed.
+func ModeOf(s *ai.Space, name string) (cas.Mode, error) {
 	info, err := fs.Lstat(s.FS, name)
 	switch {
 	case err != nil:
@@ -26,64 +22,4 @@ func modeOf(s *ai.Space, name string) (cas.Mode, error) {
 		return cas.Exec, nil
 	}
 	return cas.File, nil
-}
-
-// read reads a file of the working tree, however large it is.
-func (d *drift) read(ctx context.Context, name string, w io.Writer) error {
-	f, err := d.space.FS.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(w, cas.Until(ctx, f))
-	return err
-}
-
-// sameText reports whether a file of the working tree and the pinned one differ in the ends of lines alone.
-func (d *drift) sameText(ctx context.Context, pinned manifest.File) bool {
-	o, err := d.get.Get(ctx, cas.ID{Kind: cas.Blob, Digest: pinned.Digest})
-	if err != nil {
-		return false
-	}
-	defer o.Close()
-	was, is := newUnix(), newUnix()
-	if _, err := io.Copy(was, cas.Until(ctx, o)); err != nil {
-		return false
-	}
-	return d.read(ctx, pinned.Path, is) == nil && was.digest() == is.digest()
-}
-
-// A unix writer hashes what it is given as if all CR LF were LF.
-type unix struct {
-	h   cas.Hasher
-	out *bufio.Writer
-	cr  bool // the last byte was one, and isn't written yet
-}
-
-func newUnix() *unix {
-	u := &unix{h: cas.NewHasher()}
-	u.out = bufio.NewWriter(u.h)
-	return u
-}
-
-// Write never fails.
-func (u *unix) Write(b []byte) (int, error) {
-	for _, c := range b {
-		if u.cr && c != '\n' {
-			u.out.WriteByte('\r')
-		}
-		if u.cr = c == '\r'; !u.cr {
-			u.out.WriteByte(c)
-		}
-	}
-	return len(b), nil
-}
-
-func (u *unix) digest() cas.Digest {
-	if u.cr {
-		u.out.WriteByte('\r')
-		u.cr = false
-	}
-	u.out.Flush()
-	return u.h.Digest()
 }

@@ -82,7 +82,7 @@ func (r resolver) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*
 }
 
 // match holds an item against its pin.
-func (p *parts) match(pin *file.Pin, it *ai.Item) error {
+func (s *Side) match(pin *file.Pin, it *ai.Item) error {
 	differ := func(what, expected, found string) error {
 		return mismatch(pin.Ref, what, expected, found)
 	}
@@ -93,8 +93,8 @@ func (p *parts) match(pin *file.Pin, it *ai.Item) error {
 	switch {
 	case it.Space.Label != pin.From:
 		return differ("space", pin.From, it.Space.Label)
-	case it.Path != p.places[pin.Ref].path:
-		return differ("path", p.places[pin.Ref].path, it.Path)
+	case it.Path != s.places[pin.Ref].path:
+		return differ("path", s.places[pin.Ref].path, it.Path)
 	case it.Raw != pin.Digest:
 		return differ("digest", pin.Digest.String(), it.Raw.String())
 	case version != pin.Version:
@@ -111,22 +111,15 @@ func (p *parts) match(pin *file.Pin, it *ai.Item) error {
 	// An item that takes and wants nothing may be pinned without saying so.
 	switch {
 	case taken != pin.Interface && !(pin.Interface.IsZero() && taken == nothing):
-		return differ("interface", text(pin.Interface), taken.String())
+		return differ("interface", file.DigestText(pin.Interface), taken.String())
 	case wanted != pin.Grants && !(pin.Grants.IsZero() && wanted == nothing):
-		return differ("grants", text(pin.Grants), wanted.String())
+		return differ("grants", file.DigestText(pin.Grants), wanted.String())
 	}
 	return nil
 }
 
 // nothing is the hash of an interface, and of grants, that say nothing.
 var nothing = cas.Sum([]byte("{}"))
-
-func text(d cas.Digest) string {
-	if d.IsZero() {
-		return ""
-	}
-	return d.String()
-}
 
 // Examiner returns what asks t about pinned items, and lets no others be admitted but those that the binary vouches for,
 // and config, which CheckConfig looks after. nil is returned for nil.
@@ -158,7 +151,7 @@ func (x examiner) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpos
 	case e.Signed.Raw != pin.Digest:
 		return e, mismatch(ref, "digest", pin.Digest.String(), e.Signed.Raw.String())
 	case s.Tree != pin.Tree:
-		return e, mismatch(ref, "tree", text(pin.Tree), text(s.Tree))
+		return e, mismatch(ref, "tree", file.DigestText(pin.Tree), file.DigestText(s.Tree))
 	}
 	return e, nil
 }

@@ -10,19 +10,17 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
 )
-
-// A Side is a lock to be compared, with as many of its bytes as are available. Nothing of it may run.
-type Side struct{ *parts }
 
 // NewSide makes a side of a lock as file.Parse returns it. What doesn't fit or is missing is left out: comparing says so
 // where it matters. An error is the context's.
 func NewSide(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Side, error) {
-	p, _, err := assemble(ctx, l, id, o)
+	a, err := assemble(ctx, l, id, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Side{p}, nil
+	return a.Side, nil
 }
 
 // view makes a view of the side. No signature was checked, so only the library's extractors count.
@@ -35,7 +33,7 @@ var errNoBytes = errors.New("object not found in the store, .ai/vendor, or any s
 // item reads a pinned item.
 func (s *Side) item(ctx context.Context, v *ai.View, ref model.Ref) (*ai.Item, error) {
 	at := s.places[ref]
-	space := s.space(at.space)
+	space := s.Space(at.space)
 	if space == nil {
 		return nil, errNoBytes
 	}
@@ -88,6 +86,21 @@ func (s *Side) getter() cas.Getter {
 // Lock returns what the lock says, which isn't to be changed.
 func (s *Side) Lock() *file.Lock { return s.lock }
 
+// Tree returns the files of a tree that a pin names.
+func (s *Side) Tree(files cas.Digest) []manifest.File {
+	if d := s.trees[files]; d != nil {
+		return d.files
+	}
+	return nil
+}
+
 // Space returns the space of a label with the files of what is pinned from there, nil if nothing is. What is unavailable
 // is an error when it is read.
-func (s *Side) Space(label string) *ai.Space { return s.space(label) }
+func (s *Side) Space(label string) *ai.Space {
+	for _, at := range s.spaces {
+		if at.Label == label {
+			return at
+		}
+	}
+	return nil
+}

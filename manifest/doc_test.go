@@ -53,7 +53,7 @@ func sampleList() (*FileList, []File) {
 		BundleID: "acme/deploy", Version: "1.4.0", Description: "Deploys — with care", License: "MIT",
 		Entrypoint: "directive:acme/deploy", Expires: noon.AddDate(1, 0, 0),
 		Requires: []Require{{"acme/base", "^2.0.0"}},
-		Evidence: []Evidence{{"sbom.cdx.json", cas.Sum([]byte("{}")), 2, "application/vnd.cyclonedx+json"}},
+		Evidence: []Evidence{{"sbom.cdx.json", "application/vnd.cyclonedx+json", cas.Sum([]byte("{}")), 2}},
 	}
 	files := []File{
 		{Path: "README.md", Digest: cas.Sum([]byte("readme")), Size: 6, Mode: cas.File},
@@ -350,7 +350,7 @@ func TestAppendBad(t *testing.T) {
 		"large":    func(_ *FileList, f *File) { f.Size = MaxFileSize + 1 },
 		"twice":    func(_ *FileList, f *File) { f.Path = "README.md" },
 		"require":  func(l *FileList, _ *File) { l.Requires = []Require{{"a", "1"}, {"a", "2"}} },
-		"evidence": func(l *FileList, _ *File) { l.Evidence = []Evidence{{"a/b", cas.Digest{}, 1, "t"}} },
+		"evidence": func(l *FileList, _ *File) { l.Evidence = []Evidence{{"a/b", "t", cas.Digest{}, 1}} },
 		"year":     func(l *FileList, _ *File) { l.Expires = noon.AddDate(9999, 0, 0) },
 	} {
 		l, fs := *list, append([]File{}, files...)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -89,26 +88,26 @@ type FileList struct {
 
 // A Require is a bundle that this one uses.
 type Require struct {
-	BundleID string
-	Version  string // a range, which package ai reads
+	BundleID string `json:"bundle"`
+	Version  string `json:"version"` // a range, which package ai reads
 }
 
 // Evidence is a file that says something about the others, such as an SBOM or an envelope.
 type Evidence struct {
-	Name   string // one portable segment
-	Digest cas.Digest
-	Size   int64
-	Type   string // a media type
+	Name   string     `json:"name"` // one portable segment
+	Type   string     `json:"type"` // a media type
+	Digest cas.Digest `json:"digest"`
+	Size   int64      `json:"bytes"`
 }
 
 // A File is one file of a list.
 type File struct {
-	Path    string // by portable.Check
-	Digest  cas.Digest
-	Size    int64
-	Mode    cas.Mode // cas.File or cas.Exec
-	Ref     string   // of an item, as kind:id; else empty
-	Version string   // of an item; may be empty
+	Path    string     `json:"path"` // by portable.Check
+	Digest  cas.Digest `json:"digest"`
+	Size    int64      `json:"bytes"`
+	Mode    cas.Mode   `json:"mode"`          // cas.File or cas.Exec
+	Ref     string     `json:"ref,omitempty"` // of an item, as kind:id; else empty
+	Version string     `json:"-"`             // of an item; may be empty
 }
 
 // SignedBy returns the fingerprints that the signature lines name, unchecked.
@@ -154,12 +153,12 @@ func ParseFileList(b []byte) (*FileList, []File, error) {
 }
 
 type listReader struct {
+	canon.Keeper
 	*scan
 	list  FileList
 	visit func(*File) error
 	file  File
 	refs  map[string]struct{}
-	text  strings.Builder // the bytes of paths, refs and versions, many to one allocation
 	found error
 }
 
@@ -258,7 +257,7 @@ func (p *listReader) files(more bool) (bool, error) {
 	// The walk of CheckSet over the paths is our walk over the entries.
 	err := portable.CheckSet(func(yield func(string) bool) {
 		for ; more && p.Section() == inFiles; more = p.Scan() {
-			p.file.Path = p.keep(p.Key())
+			p.file.Path = p.Keep(p.Key())
 			if !yield(p.file.Path) {
 				return
 			}
@@ -275,18 +274,6 @@ func (p *listReader) files(more bool) (bool, error) {
 		p.found = badDocument("manifest", line, err)
 	}
 	return more, p.found
-}
-
-// keep returns b as a string that stays.
-func (p *listReader) keep(b []byte) string {
-	const chunk = 64 << 10
-	if p.text.Len()+len(b) > p.text.Cap() {
-		p.text = strings.Builder{}
-		p.text.Grow(max(chunk, len(b)))
-	}
-	from := p.text.Len()
-	p.text.Write(b)
-	return p.text.String()[from:]
 }
 
 // entry reads all of a file but its path.
@@ -318,7 +305,7 @@ func (p *listReader) entry() (err error) {
 
 func (p *listReader) item() error {
 	f := &p.file
-	f.Ref, f.Version = p.keep(p.Str(atRef)), p.keep(p.Str(atVersion))
+	f.Ref, f.Version = p.Keep(p.Str(atRef)), p.Keep(p.Str(atVersion))
 	if !isRef(f.Ref) {
 		return p.errorf("%+q is not a ref", f.Ref)
 	}

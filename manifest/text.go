@@ -45,13 +45,5 @@ func plain(s string) bool {
 // isRef reports whether s is a kind, ":" and an id.
 func isRef(s string) bool {
 	kind, id, ok := strings.Cut(s, ":")
-	if !ok || kind == "" || len(kind) > 64 || kind[0] < 'a' || kind[0] > 'z' {
-		return false
-	}
-	for i := range len(kind) {
-		if c := kind[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return portable.CheckID(id) == nil
+	return ok && portable.Spelled(kind, portable.Lower, portable.Digits+"-", 64) && portable.CheckID(id) == nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // CheckVersion returns nil if v is a version by Semantic Versioning 2.0.0, at most 100 bytes long.
@@ -41,25 +42,12 @@ func splitVersion(v string) (core, pre, build string) {
 	return v, pre, build
 }
 
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
+func isDigits(s string) bool { return portable.Spelled(s, portable.Digits, "", len(s)) }
 
 func isNumber(s string) bool { return isDigits(s) && (len(s) == 1 || s[0] != '0') }
 
 func isIdentifier(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' {
-			return false
-		}
-	}
-	return s != ""
+	return portable.Spelled(s, portable.Letters+portable.Digits+"-", "", len(s))
 }
 
 // CompareVersions orders two versions by precedence (semver 2.0, §11): what follows "+" doesn't count. Both

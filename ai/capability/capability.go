@@ -175,15 +175,10 @@ func checkPattern(id string) error {
 	return err
 }
 
-func isKind(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '_' && c != '-') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxKind
-}
+func isKind(s string) bool { return portable.Spelled(s, portable.Lower, portable.Digits+"_-", maxKind) }
+
+// Allows reports whether it is about calls with the verb.
+func (c Capability) Allows(verb string) bool { return c.verb == verb || c.verb == wild }
 
 // String returns the canonical form; that of the zero Capability is "".
 func (c Capability) String() string {

@@ -44,8 +44,26 @@ func TextOf(file string, k *model.Kind, ref model.Ref) (t Text, err error) {
 	if err != nil {
 		return t, err
 	}
+	return t, t.take(b, k, ref)
+}
+
+// TextFrom makes an item of bytes that come from somewhere, without signature lines.
+func TextFrom(from, ext string, b []byte, k *model.Kind, ref model.Ref) (Text, error) {
+	t := Text{From: from, Ext: ext, Mode: Mode(false)}
+	if !slices.Contains(k.Extensions, ext) {
+		return t, fault.New(fault.Validation, "a %s has no file with the extension %q", k.Name, ext).
+			Because("expected one of "+strings.Join(k.Extensions, " ")).On("ref", ref.String())
+	}
+	if len(b) > parse.MaxFile {
+		return t, fault.New(fault.Validation, "the file of %q would have %d bytes, more than the limit of %d", ref, len(b), parse.MaxFile)
+	}
+	return t, t.take(b, k, ref)
+}
+
+// take takes the bytes of a file, without its signature lines.
+func (t *Text) take(b []byte, k *model.Kind, ref model.Ref) (err error) {
 	t.Bytes, err = unsigned(k, k.Dir+"/"+ref.ID+t.Ext, b)
-	return t, err
+	return err
 }
 
 // Templates returns the extensions for which the library has a template of a kind.

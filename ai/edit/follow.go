@@ -76,7 +76,7 @@ func (e *Editor) Following(ctx context.Context, it *ai.Item) (Following, error) 
 type Mention struct {
 	Ref  string `json:"ref"` // "": the file is rye.yaml
 	File string `json:"file"`
-	As   string `json:"as"` // "executor", "permission", "reference", "root"
+	As   string `json:"as"` // "executor", "offer", "permission", "reference", "root"
 	To   string `json:"to"`
 }
 
@@ -120,6 +120,9 @@ func namedAs(it *ai.Item, ref model.Ref) string {
 		}
 		permissions = m.Tool.Permissions
 	case m.Directive != nil:
+		if ref.Kind == "tool" && slices.ContainsFunc(m.Directive.Tools, func(o model.Offer) bool { return o.ID == ref.ID }) {
+			return "offer"
+		}
 		permissions = m.Directive.Permissions
 	case m.Knowledge != nil:
 		for _, r := range m.Knowledge.References {

@@ -80,7 +80,7 @@ func (e *Editor) CheckProtected(ref model.Ref) error {
 		return nil
 	}
 	return fault.New(fault.Policy, "%s is protected: ids below rye/ are the library's", ref).
-		Because("the root policy can allow it with the line:", "override: ["+ref.String()+"]").
+		Because("your own policy can allow it with the line:", "override: ["+ref.String()+"]").
 		Try("rye help trust", "rye docs policy").On("reason", "protected").On("ref", ref.String())
 }
 

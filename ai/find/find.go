@@ -83,7 +83,7 @@ func (s *Searcher) open() *search.Index {
 			os.Remove(old)
 		}
 	}
-	return search.Open(path, search.Options{})
+	return search.Open(path)
 }
 
 // A Hit is an item that was found.

@@ -113,7 +113,7 @@ func dump(t testing.TB, m *Model, marked bool) []byte {
 			"network": x.Network.String(), "secrets": x.Secrets, "permissions": declared.Canonical(x.Permissions), "limits": declared.Plain(x.Limits),
 			"inputs": x.Inputs, "outputs": x.Outputs, "files": x.Files,
 		}
-		for name, v := range map[string]*value.Value{"config": x.Config, "env_config": x.EnvConfig, "anchor": x.Anchor, "verify_deps": x.VerifyDeps} {
+		for name, v := range map[string]*value.Value{"config": x.Config, "env_config": x.EnvConfig, "anchor": x.Anchor, "verify_deps": m.Fields.Get("verify_deps")} {
 			if v != nil {
 				tool[name] = declared.Plain(v)
 			}

@@ -17,6 +17,7 @@ type (
 	Directive  = declared.Directive
 	Constraint = declared.Constraint
 	Example    = declared.Example
+	Offer      = declared.Offer
 )
 
 // A Model is what one item says. It is not changed after Read, and safe for use by many goroutines.

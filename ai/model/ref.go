@@ -54,12 +54,7 @@ const maxKind = 32
 
 // CheckKind returns nil if items may be of a kind of this name.
 func CheckKind(name string) error {
-	ok := name != "" && len(name) <= maxKind && 'a' <= name[0] && name[0] <= 'z'
-	for i := range len(name) {
-		c := name[i]
-		ok = ok && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-')
-	}
-	if !ok {
+	if !portable.Spelled(name, portable.Lower, portable.Digits+"-", maxKind) {
 		return fmt.Errorf("%s is not a kind: expected a lower-case letter, then a-z 0-9 -, at most %d", fields.Quote(name), maxKind)
 	}
 	switch name {

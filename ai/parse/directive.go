@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/ai/scalar"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -120,6 +121,10 @@ func (d *directive) top(root *element) {
 			}
 		case "hooks":
 			d.hooks(e)
+		case "tools":
+			if d.once(e) {
+				d.tools(e)
+			}
 		case "limits", "permissions", "model", "model_class":
 			d.problem(e.at, e.name, "<%s> belongs into <metadata> and isn't read here", e.name)
 		}
@@ -148,6 +153,10 @@ func (d *directive) metadata(up *element, described bool) {
 			d.put("permissions", e.at, d.permissions(e))
 		case "hooks":
 			d.hooks(e)
+		case "tools":
+			if d.once(e) {
+				d.tools(e)
+			}
 		case "category":
 			d.put(e.name, e.at, d.leaf(e, e.name))
 		default:
@@ -204,7 +213,7 @@ func (d *directive) permissions(up *element) *value.Value {
 	case len(up.kids) == 0 && words.Text == "*":
 		grant(words.At, "rye.*")
 	case words.Text != "":
-		d.problem(words.At, "permissions", "the text %q in <permissions> grants nothing", short(words.Text))
+		d.problem(words.At, "permissions", "the text %q in <permissions> grants nothing", fault.Clip(words.Text, 60))
 	}
 	for _, verb := range up.kids {
 		switch verb.name {
@@ -216,7 +225,7 @@ func (d *directive) permissions(up *element) *value.Value {
 		words := verb.words()
 		switch {
 		case len(verb.kids) > 0 && words.Text != "":
-			d.problem(words.At, "permissions", "the text %q stands beside the elements of <%s>", short(words.Text), verb.name)
+			d.problem(words.At, "permissions", "the text %q stands beside the elements of <%s>", fault.Clip(words.Text, 60), verb.name)
 		case len(verb.kids) == 0 && words.Text == "":
 			d.warn(verb.at, "permissions", "<%s> is empty and grants nothing", verb.name)
 		case len(verb.kids) == 0:
@@ -228,10 +237,32 @@ func (d *directive) permissions(up *element) *value.Value {
 				d.warn(kind.at, "permissions", "<%s> is empty and grants nothing", clip(kind.name))
 				continue
 			}
+			if verb.name == "search" && kind.name == "type" { // <search><type>tool</type></search>
+				grant(words.At, "rye.search."+words.Text+".*")
+				continue
+			}
 			grant(words.At, "rye."+verb.name+"."+kind.name+"."+words.Text)
 		}
 	}
 	return list
+}
+
+// tools reads the ids of the tools that the model is offered by name.
+func (d *directive) tools(up *element) {
+	list := &value.Value{Kind: value.List, At: up.at}
+	if words := up.words(); words.Text != "" {
+		d.problem(words.At, "tools", "the text %q in <tools> names nothing: expected <tool>ID</tool>", fault.Clip(words.Text, 60))
+	}
+	for _, e := range up.kids {
+		if e.name != "tool" {
+			d.warn(e.at, "tools", "<%s> in <tools> isn't read", clip(e.name))
+			continue
+		}
+		list.Items = append(list.Items, d.leaf(e, "tools"))
+	}
+	if len(list.Items) > 0 {
+		d.put("tools", up.at, list)
+	}
 }
 
 // declared reads inputs or outputs.
@@ -277,7 +308,7 @@ func (d *directive) parameter(e *element, field string) *value.Value {
 func (d *directive) truth(a attribute, field string) *value.Value {
 	v := &value.Value{Kind: value.Bool, At: a.valueAt, Text: strings.ToLower(strings.TrimSpace(a.value))}
 	if v.Text != "true" && v.Text != "false" {
-		d.problem(a.valueAt, field+"."+a.name, "expected true or false, not %q", short(a.value))
+		d.problem(a.valueAt, field+"."+a.name, "expected true or false, not %q", fault.Clip(a.value, 60))
 		v.Text = "false"
 	}
 	return v

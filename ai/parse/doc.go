@@ -30,6 +30,7 @@
 //	      <execute><tool>rye/web/*</tool></execute>          rye.execute.tool.rye/web/*
 //	      <search>*</search>                                 rye.search.*
 //	    </permissions>
+//	    <tools><tool>rye/web/fetch</tool></tools>            stands here or below <directive>
 //	    <hooks>
 //	      <hook event="error"><action>retry</action><params><delay>5</delay></params></hook>
 //	    </hooks>
@@ -40,7 +41,7 @@
 //	```
 //	Fetch {input:url}, then …
 //
-// Fields: name, version, description, model, limits (objects), permissions (array of texts), hooks, inputs, outputs
+// Fields: name, version, description, model, limits (objects), permissions, tools (arrays of texts), hooks, inputs, outputs
 // (arrays of objects), every other element of metadata, actions (the elements search, sign, load and execute outside
 // metadata, with primary, their attributes and params), templates, and content, the text of the XML. In a hook an
 // element with attributes or elements is an object, with its text under content; the elements in params and inputs
@@ -49,7 +50,7 @@
 //
 // The XML is XML 1.0 with the five entities of XML and without a document type. After something malformed the reader
 // goes on at the next tag. What has no meaning is warned about; what stands twice, limits or permissions outside
-// metadata, and text beside the elements of a permission are problems.
+// metadata, and text beside the elements of a permission or in tools are problems.
 //
 // # markdown_frontmatter
 //

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 const (
@@ -160,7 +161,7 @@ func (o *object) find(key string) (value.Pos, bool) {
 // put adds an entry, or reports one whose key is there already.
 func (o *object) put(r *report, path string, key string, at value.Pos, v *value.Value) {
 	if first, ok := o.find(key); ok {
-		r.problem(at, join(path, key), "%q stands here a second time, after line %d", short(key), first.Line)
+		r.problem(at, join(path, key), "%q stands here a second time, after line %d", fault.Clip(key, 60), first.Line)
 		return
 	}
 	o.v.Map = append(o.v.Map, value.Entry{Key: key, At: at, Value: v})
@@ -185,7 +186,7 @@ func join(path, key string) string {
 
 // clip shortens what a message says, and escapes in it what isn't printed: messages are shown to people, and neither
 // their terminals nor the direction of their text are the file's to change.
-func clip(s string) string { return printed(short(s)) }
+func clip(s string) string { return printed(fault.Clip(s, 60)) }
 
 func printed(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
@@ -201,19 +202,6 @@ func printed(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// short is clip for what %q will escape.
-func short(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	end := most
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
 }
 
 func text(at value.Pos, s string) *value.Value {

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 const (
@@ -67,7 +68,7 @@ func Pattern(spec *value.Value) (Parser, []*value.Problem) {
 				r.problem(e.Value.At, "body", "expected rest or none")
 			}
 		default:
-			r.problem(e.At, clip(e.Key), "%q is unknown in a pattern, which has fields, lines and body", short(e.Key))
+			r.problem(e.At, clip(e.Key), "%q is unknown in a pattern, which has fields, lines and body", fault.Clip(e.Key, 60))
 		}
 	}
 	if spec.Get("fields") == nil {

@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -297,13 +298,7 @@ func (x *xmlReader) finish(start int, t xml.EndElement) bool {
 }
 
 func (x *xmlReader) characters(start int, data xml.CharData) {
-	space := true
-	for _, b := range data {
-		if b != ' ' && b != '\n' && b != '\t' {
-			space = false
-			break
-		}
-	}
+	space := len(bytes.Trim(data, " \n\t")) == 0
 	n := len(x.stack)
 	if n == 0 {
 		if !space && !x.lost {

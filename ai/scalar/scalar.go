@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Scalar is the meaning of one. Warning and Problem are messages, or empty.
@@ -67,7 +68,7 @@ func plainNumber(s string) Scalar {
 	}
 	var ok bool
 	if sexagesimal(digits) {
-		asText.Warning = clip(s) + " is a text here and a number in base 60 to other readers: put it in quotes"
+		asText.Warning = fault.Clip(s, 60) + " is a text here and a number in base 60 to other readers: put it in quotes"
 		return asText
 	}
 	if digits, ok = ungroup(digits); !ok {
@@ -123,13 +124,13 @@ func ungroup(s string) (string, bool) {
 func leadingZero(s, sign, digits string) Scalar {
 	octal := based(s, sign, digits[1:], 8)
 	if octal.Kind != value.Int {
-		octal.Warning = clip(s) + " is a text here and a number to other readers: put it in quotes"
+		octal.Warning = fault.Clip(s, 60) + " is a text here and a number to other readers: put it in quotes"
 		return octal
 	}
 	_, number, _ := Decimal(sign + digits)
 	if number != octal.Text {
-		octal.Warning = clip(s) + " is octal here, " + clip(octal.Text) + ", and " + clip(number) + " to other readers: write "
-		if spelt := clip(sign+"0o"+digits[1:]) + " or " + clip(number); len(octal.Warning)+len(spelt) <= 300 {
+		octal.Warning = fault.Clip(s, 60) + " is octal here, " + fault.Clip(octal.Text, 60) + ", and " + fault.Clip(number, 60) + " to other readers: write "
+		if spelt := fault.Clip(sign+"0o"+digits[1:], 60) + " or " + fault.Clip(number, 60); len(octal.Warning)+len(spelt) <= 300 {
 			octal.Warning += spelt
 		} else {
 			octal.Warning += "it with 0o or without the zero"
@@ -214,12 +215,4 @@ func cutDigits(s string) (digits, rest string) {
 		i++
 	}
 	return s[:i], s[i:]
-}
-
-// clip shortens a number for a message.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
 }

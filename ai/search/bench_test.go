@@ -36,18 +36,16 @@ func BenchmarkSearch10000(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "search.db")
 	b.Run("cold", func(b *testing.B) {
 		for i := range b.N {
-			_, err := Open(fmt.Sprint(path, i), Options{}).Update(b.Context(), l)
-			must(b, err)
+			find(b, Open(fmt.Sprint(path, i)), l, "")
 		}
 	})
-	st, err := Open(path, Options{}).Update(b.Context(), l)
-	must(b, err)
+	st := find(b, Open(path), l, "").Stats
 	b.Logf("%d bytes for %d records", st.Bytes, st.Records)
 	for _, q := range []string{"", "w100", "w1 w20 w300", "w1 OR w2 OR w3", `"w1 w2"`, "w12*", "*2*", "w123~2", "content:w5 -w6"} {
 		b.Run("warm/"+q, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := Open(path, Options{}).Search(b.Context(), l, Request{Query: parse(b, q)})
+				r, err := Open(path).Search(b.Context(), l, Request{Query: parse(b, q)})
 				must(b, err)
 				if r.Stats.Read != 0 || r.Stats.Note != "" {
 					b.Fatalf("%+v", r.Stats)
@@ -63,7 +61,7 @@ func BenchmarkSearch10000(b *testing.B) {
 					l.files[j] = f.File
 				}
 			}
-			r, err := Open(path, Options{}).Search(b.Context(), l, Request{Query: parse(b, "w1")})
+			r, err := Open(path).Search(b.Context(), l, Request{Query: parse(b, "w1")})
 			must(b, err)
 			if r.Stats.Read != 1 {
 				b.Fatalf("%+v", r.Stats)

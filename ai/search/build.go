@@ -2,9 +2,10 @@ package search
 
 import (
 	"encoding/binary"
-	"github.com/rye-build/rye/ai/search/query"
 	"math"
 	"slices"
+
+	"github.com/rye-build/rye/ai/search/query"
 )
 
 // The streams of a segment; the package comment tells what is in them.

@@ -56,9 +56,9 @@
 //
 // # Without the file
 //
-// When another process writes for longer than Options.Wait, or the file can't be made, or would be larger than
-// Options.Limit, everything is kept in memory, and Stats.Note says why. It is never an error. The limit bounds what a
-// user loses on disk to one project: 512 MiB are some 180,000 records of 300 words.
+// When another process writes for longer than two seconds, or the file can't be made, or would be larger than 512 MiB,
+// each search reads everything, and Stats.Note says why. It is never an error. The limit bounds what a user loses on
+// disk to one project: it is some 180,000 records of 300 words.
 //
 // # Bounds
 //

@@ -2,10 +2,11 @@ package search
 
 import (
 	"context"
-	"github.com/rye-build/rye/ai/search/query"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/ai/search/query"
 )
 
 // The constants of BM25, as everybody has them.

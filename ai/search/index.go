@@ -18,24 +18,13 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// Options say how an index is kept. The zero Options are good.
-type Options struct {
-	// Limit is how many bytes the index may have. A larger one is kept in memory alone. 512 MiB when zero.
-	Limit int64
-	// Wait is how long to wait for another process before going on without the file; 2 s when zero.
-	Wait time.Duration
-	// Now is the clock; the machine's when nil.
-	Now func() statcache.Moment
-}
-
 // An Index remembers what the files of one catalog say. Nothing that befalls its file is an error. It is safe for
 // concurrent use, by several processes, too.
 type Index struct {
-	path   string
-	o      Options
-	alone  chan struct{} // holds a value while a caller loads files
-	memory atomic.Pointer[state]
-	stuck  atomic.Bool // the file can't be written
+	path  string
+	limit int64                   // bytes that the index may have; a larger one is not written
+	wait  time.Duration           // for another process, before going on without the file
+	now   func() statcache.Moment // the clock
 }
 
 // Stats tell what a search or an update did.
@@ -63,51 +52,15 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 // Open returns the index in the file path, which is made when there is something to write. It opens nothing yet.
 // An index is for one catalog: what another one doesn't have is forgotten.
-func Open(path string, o Options) *Index {
-	if o.Limit <= 0 {
-		o.Limit = 512 << 20
-	}
-	if o.Wait <= 0 {
-		o.Wait = 2 * time.Second
-	}
-	if o.Now == nil {
-		o.Now = statcache.NewClock()
-	}
-	return &Index{path: path, o: o, alone: make(chan struct{}, 1)}
+func Open(path string) *Index {
+	return &Index{path: path, limit: 512 << 20, wait: 2 * time.Second, now: statcache.NewClock()}
 }
 
-// Update makes the index tell what the files say now.
-func (x *Index) Update(ctx context.Context, c Catalog) (Stats, error) {
-	return x.run(ctx, c, func(*view) error { return nil })
-}
-
-// errChanged says that files must be loaded, which only one caller does at a time.
-var errChanged = errors.New("files have changed")
-
-// A way is how an update is tried.
-type way int
-
-const (
-	withOthers way = iota // unless files must be loaded
-	byItself
-	afresh // by itself, and without what was remembered
-)
-
-// run brings what is known up to date and asks it.
-func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (Stats, error) {
-	st, err := x.try(ctx, c, ask, withOthers)
-	if !errors.Is(err, errChanged) && !errors.Is(err, errDamaged) {
-		return st, err
-	}
-	select {
-	case x.alone <- struct{}{}:
-	case <-ctx.Done():
-		return st, context.Cause(ctx)
-	}
-	defer func() { <-x.alone }()
-	rebuilt := st.Rebuilt
-	for _, w := range [...]way{byItself, byItself, afresh} {
-		if st, err = x.try(ctx, c, ask, w); !errors.Is(err, errDamaged) {
+// run brings what is known up to date and asks it. After two damaged files it does without.
+func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (st Stats, err error) {
+	rebuilt := false
+	for tries := range 3 {
+		if st, err = x.try(ctx, c, ask, tries == 2); !errors.Is(err, errDamaged) {
 			break
 		}
 		rebuilt = true
@@ -117,8 +70,8 @@ func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (Stat
 }
 
 // try looks at the files first, so that what it finds is never older than its call.
-func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, w way) (st Stats, err error) {
-	begin := x.o.Now()
+func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, afresh bool) (st Stats, err error) {
+	begin := x.now()
 	files, err := c.Files(ctx)
 	if err == nil {
 		files, err = sortFiles(files)
@@ -126,7 +79,7 @@ func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, w way
 	if err != nil {
 		return st, err
 	}
-	b := x.base(ctx, cas.Sum([]byte(c.Schema())), w)
+	b := x.base(ctx, cas.Sum([]byte(c.Schema())), afresh)
 	defer func() {
 		if errors.Is(err, errDamaged) {
 			b.discard()
@@ -135,9 +88,6 @@ func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, w way
 	}()
 	p := b.state.plan(files, begin)
 	st = Stats{Files: len(files), Kept: len(files) - len(p.load), Read: len(p.load), Gone: p.gone, Rebuilt: b.rebuilt, Note: b.note}
-	if w == withOthers && len(p.load)+p.gone > 0 {
-		return st, errChanged
-	}
 	found, err := loadAll(ctx, c, files, p.load)
 	if err != nil {
 		return st, err
@@ -183,16 +133,12 @@ type base struct {
 	note    string
 }
 
-func (x *Index) base(ctx context.Context, schema cas.Digest, w way) *base {
+func (x *Index) base(ctx context.Context, schema cas.Digest, afresh bool) *base {
 	b := &base{state: &state{schema: schema}}
-	if w == afresh {
+	if afresh {
 		return b
 	}
-	if m := x.memory.Load(); m != nil && m.schema == schema {
-		b.state = m
-		return b
-	}
-	f, err := openReader(ctx, x.path, x.o.Wait)
+	f, err := openReader(ctx, x.path, x.wait)
 	b.file = f
 	var s *state
 	if err == nil {
@@ -420,63 +366,35 @@ func (s *state) merge() error {
 	return err
 }
 
-// keep writes a state into the file or, if that can't be, keeps it in memory.
+// keep writes a state into the file, if that can be. Otherwise the next search reads again what this one has read.
 func (x *Index) keep(ctx context.Context, b *base, s *state, begin statcache.Moment, st *Stats) error {
-	now := x.o.Now()
-	if now.SetBackSince(begin) {
+	now := x.now()
+	switch {
+	case now.SetBackSince(begin):
 		st.Note = "the clock was set back; nothing is remembered"
+		return nil
+	case b.busy:
 		return nil
 	}
 	if err := b.guarded(s.merge); err != nil {
 		return err
 	}
-	s.written = now
-	gen, size := s.gen, int64(0)
+	size := int64(0)
 	for _, g := range s.segs {
 		size += int64(g.bytes())
-	}
-	tooLarge := size > x.o.Limit
-	if tooLarge {
-		st.Note = fmt.Sprintf("the search index would have %d bytes, more than %d; it is kept in memory", size, x.o.Limit)
-	}
-	if b.busy || tooLarge || x.stuck.Load() {
-		if err := b.guarded(s.inMemory); err != nil {
-			return err
+		if g.memory != nil {
+			g.id = rand.Uint64()
 		}
-		x.memory.Store(s)
+	}
+	if size > x.limit {
+		st.Note = fmt.Sprintf("the search index would have %d bytes, more than %d", size, x.limit)
 		return nil
 	}
 	b.close()
-	w := *s
-	w.gen, w.segs = rand.Uint64()|1, slices.Clone(s.segs)
-	for i, g := range w.segs {
-		if g.memory != nil {
-			c := *g
-			c.id = rand.Uint64()
-			w.segs[i] = &c
-		}
-	}
-	err := write(ctx, x.path, &w, gen, w.encode(now), x.o.Wait)
-	if err == nil || errors.Is(err, errOvertaken) {
-		x.memory.Store(nil)
-		return nil
-	}
-	st.Note = unavailable(err)
-	x.stuck.Store(!errors.Is(err, sealed.ErrBusy) && !errors.Is(err, errDamaged))
-	if !slices.ContainsFunc(s.segs, func(g *segment) bool { return g.memory == nil }) {
-		x.memory.Store(s)
-	}
-	return nil
-}
-
-// inMemory makes a state that needs no file.
-func (s *state) inMemory() error {
-	for i, g := range s.segs {
-		m, err := g.inMemory()
-		if err != nil {
-			return err
-		}
-		s.segs[i] = m
+	gen := s.gen
+	s.gen = rand.Uint64() | 1
+	if err := write(ctx, x.path, s, gen, s.encode(now), x.wait); err != nil && !errors.Is(err, errOvertaken) {
+		st.Note = unavailable(err)
 	}
 	return nil
 }

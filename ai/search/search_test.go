@@ -124,7 +124,14 @@ func parse(t testing.TB, text string) *query.Query {
 
 // openTest returns an index in a directory that is made when needed.
 func openTest(t testing.TB) *Index {
-	return Open(filepath.Join(t.TempDir(), "sub", "search.db"), Options{})
+	return Open(filepath.Join(t.TempDir(), "sub", "search.db"))
+}
+
+// openAt opens an index that goes by a clock.
+func openAt(path string, clock *fakeClock) *Index {
+	x := Open(path)
+	x.now = clock.now
+	return x
 }
 
 func ids(r *Response) string {
@@ -292,13 +299,11 @@ func TestSegmentsAreNoMatter(t *testing.T) {
 		part.put("project", id, "name="+id, "content="+text+" more")
 		if i%3 == 0 {
 			part.put("user", id, "name=gone")
-			_, err := slowly.Update(t.Context(), part)
-			must(t, err)
+			find(t, slowly, part, "")
 			part.remove("user", id)
 		}
 		part.put("project", id, "name="+id, "content="+text)
-		_, err := slowly.Update(t.Context(), part)
-		must(t, err)
+		find(t, slowly, part, "")
 	}
 	for _, q := range []string{"", "w1", "w1 w2", "w1 OR w2 OR w3", "w*", "w1~", `"w1 w2"~9`, "-w1", "w1 -w2"} {
 		a, b := find(t, once, l, q), find(t, slowly, part, q)
@@ -324,7 +329,7 @@ func TestOnlyChangesAreRead(t *testing.T) {
 	now := func(want int64, q, found, why string) Stats {
 		t.Helper()
 		l.loads.Store(0)
-		x := Open(path, Options{Now: clock.now}) // as another process would
+		x := openAt(path, clock) // as another process would
 		r := find(t, x, l, q)
 		if got := l.loads.Load(); got != want || r.Stats.Read != int(want) || r.Stats.Kept != len(l.files)-int(want) {
 			t.Errorf("%s: %d files were read, not %d; %+v", why, got, want, r.Stats)
@@ -399,7 +404,7 @@ func TestOnlyChangesAreRead(t *testing.T) {
 // TestClockSetBackMeanwhile: what was read while the clock was set is not remembered.
 func TestClockSetBackMeanwhile(t *testing.T) {
 	clock, l := &fakeClock{}, small()
-	x := Open(filepath.Join(t.TempDir(), "search.db"), Options{Now: clock.now})
+	x := openAt(filepath.Join(t.TempDir(), "search.db"), clock)
 	hook := &hooked{library: l, load: func() { clock.set(-time.Hour, 0, 0) }}
 	if r := find(t, x, hook, "bash"); ids(r) != "rye/bash/bash" || r.Stats.Note != "the clock was set back; nothing is remembered" {
 		t.Errorf("%+v", r)
@@ -474,13 +479,13 @@ func TestManySearchers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "search.db")
 	l := small()
 	counter := atomic.Int64{}
-	shared := Open(path, Options{})
+	shared := Open(path)
 	var wg sync.WaitGroup
 	for g := range 100 {
 		wg.Go(func() {
 			x := shared
 			if g%4 == 0 {
-				x = Open(path, Options{})
+				x = Open(path)
 			}
 			if g%10 == 0 {
 				l.put("project", fmt.Sprintf("many/%d", g), "name=counted")
@@ -494,7 +499,7 @@ func TestManySearchers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if r := find(t, Open(path, Options{}), l, "counted OR bash"); r.Total != 11 {
+	if r := find(t, Open(path), l, "counted OR bash"); r.Total != 11 {
 		t.Errorf("%d", r.Total)
 	}
 }
@@ -503,8 +508,7 @@ func TestMergeOfSegments(t *testing.T) {
 	x, l := openTest(t), newLibrary()
 	for i := range 100 {
 		l.put("project", fmt.Sprint("m/", i%30), fmt.Sprintf("name=n%d all", i))
-		st, err := x.Update(t.Context(), l)
-		must(t, err)
+		st := find(t, x, l, "").Stats
 		if st.Records != min(i+1, 30) || st.Read != 1 {
 			t.Fatalf("%d: %+v", i, st)
 		}

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -188,23 +187,6 @@ func (s *segment) record(p *doc) (*Record, error) {
 		return nil, errDamaged
 	}
 	return r, nil
-}
-
-// inMemory returns a segment that needs no file.
-func (s *segment) inMemory() (*segment, error) {
-	if s.memory != nil {
-		return s, nil
-	}
-	var all [streams][]byte
-	for i, n := range s.sizes {
-		b, err := s.read(i, 0, n)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = bytes.Clone(b)
-	}
-	c := &segment{sizes: s.sizes, memory: &all}
-	return c, c.open()
 }
 
 // bytes is how long all streams are together.

@@ -42,7 +42,7 @@ func Parse(text string) (Range, error) {
 	if len(text) > MaxText {
 		return Range{}, p.fail(0, "longer than %d bytes", MaxText)
 	}
-	var r Range
+	r := Range{text: text}
 	for {
 		a, err := p.alternative()
 		if err != nil {
@@ -51,16 +51,10 @@ func Parse(text string) (Range, error) {
 		r.releases = append(r.releases, a.releases()...)
 		r.previews = append(r.previews, a.previews()...)
 		if p.pos == len(text) {
-			break
+			return r, nil
 		}
 		p.pos += len("||") // alternative stops nowhere else
 	}
-	r = Range{join(r.releases), join(r.previews)}
-	// No text grows to five times its length.
-	if len(text) > MaxText/5 && len(r.String()) > MaxText {
-		return Range{}, p.fail(0, "the canonical form is longer than %d bytes", MaxText)
-	}
-	return r, nil
 }
 
 // bounds is what the comparators of one alternative leave: versions of all sorts from lo on and below hi, and the
@@ -73,7 +67,7 @@ type bounds struct {
 // releases returns the releases within the bounds: a bound that is a pre-release says the same of them as its release.
 func (b *bounds) releases() []span {
 	s := span{release(b.lo), release(b.hi)}
-	if !below(s.lo, s.hi) {
+	if s.hi != "" && !below(s.lo, s.hi) {
 		return nil
 	}
 	return []span{s}

@@ -31,7 +31,6 @@
 //	               node_modules: search_paths, system_binary: binary); env: variables to set
 //	config         command, args, cwd, input_data, timeout, as the primitive's config_schema has them
 //	anchor         which directory belongs to a tool of several files, and which variables name it (env_paths)
-//	verify_deps    which of its files have to be vouched for
 //
 // Who runs it fills in ${NAME}, a variable of the environment that env_config makes, and {name}: of these are used
 // here tool_path (the tool's file), tool_dir, project_path, params_json (the parameters as a JSON object), anchor_path (the
@@ -60,7 +59,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-//go:generate go run ./gen
+//go:generate go test ./gen -run TestUpToDate -update
 
 //go:embed all:.ai
 var library embed.FS

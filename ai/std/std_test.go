@@ -313,10 +313,10 @@ func TestKnowledge(t *testing.T) {
 		}
 	}
 	slices.Sort(topics)
-	want := []string{"answers", "audit", "build", "bundles", "chain", "ci", "coming-from", "commands", "core-tools", "design",
-		"directive-format", "errors", "exec", "extractors", "items", "keys", "knowledge-format", "lock", "lsp", "overview",
-		"packages", "policy", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces",
-		"starlark", "store", "threat-model", "tool-format", "vendoring", "wasm", "what-to-commit"}
+	want := []string{"answers", "audit", "budgets", "build", "bundles", "chain", "ci", "coming-from", "commands", "conditions", "core-tools", "design",
+		"directive-format", "errors", "exec", "extractors", "hooks", "items", "keys", "knowledge-format", "lock", "lsp", "overview",
+		"packages", "policy", "providers", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces",
+		"starlark", "store", "threads", "threat-model", "tool-format", "transcripts", "vendoring", "wasm", "what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}

@@ -37,7 +37,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
@@ -60,11 +59,11 @@ var spec = canon.Spec{
 
 // A File is one file of a tree.
 type File struct {
-	Path     string // relative to the root
-	Mode     cas.Mode
-	Size     int64
-	Raw      cas.Digest // of its bytes: what a copy of it is held against
-	Stripped cas.Digest // of its bytes without signature lines: what the listing names
+	Path     string     `json:"path"` // relative to the root
+	Mode     cas.Mode   `json:"mode"`
+	Size     int64      `json:"size"`
+	Raw      cas.Digest `json:"digest"` // of its bytes: what a copy of it is held against
+	Stripped cas.Digest `json:"-"`      // of its bytes without signature lines: what the listing names
 }
 
 // A Tree is the other files of a tool, sorted by path, and the digest of their listing.
@@ -96,8 +95,7 @@ func New(files []File) (*Tree, error) {
 	if len(files) == 0 {
 		return t, nil
 	}
-	h := cas.NewHasher()
-	e := canon.NewEncoder(h, &spec)
+	e := canon.NewEncoderBytes(nil, &spec)
 	var text [71]byte
 	for i := range files {
 		f := &files[i]
@@ -112,7 +110,7 @@ func New(files []File) (*Tree, error) {
 	if err := e.Close(); err != nil {
 		return nil, err
 	}
-	t.Digest = h.Digest()
+	t.Digest = cas.Sum(e.Bytes())
 	return t, nil
 }
 
@@ -355,24 +353,4 @@ func (w *walk) executable(name string, info fs.FileInfo) bool {
 		return w.Exec(path.Join(w.Dir, name), info)
 	}
 	return info.Mode().Perm()&0o100 != 0
-}
-
-// Within returns those files of the tree that a rule of a tool's verify_deps means, by their extension and the
-// directories that are not looked into. The rule selects what to speak of; every file of the tree is vouched for.
-func (t *Tree) Within(dir string, recursive bool, extensions, exclude []string) []File {
-	var found []File
-	for i := range t.Files {
-		rest, ok := t.Files[i].Path, true
-		if dir != "." && dir != "" {
-			rest, ok = strings.CutPrefix(rest, dir+"/")
-		}
-		segments := strings.Split(rest, "/")
-		dirs := segments[:len(segments)-1]
-		if !ok || !recursive && len(dirs) > 0 || len(extensions) > 0 && !slices.Contains(extensions, path.Ext(rest)) ||
-			slices.ContainsFunc(dirs, func(d string) bool { return slices.Contains(exclude, d) }) {
-			continue
-		}
-		found = append(found, t.Files[i])
-	}
-	return found
 }

@@ -307,31 +307,6 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
-	got := read(t, sample())
-	for _, c := range []struct {
-		dir        string
-		recursive  bool
-		extensions []string
-		exclude    []string
-		want       string
-	}{
-		{"", true, []string{".py"}, nil, "lib.py lib/__init__.py x.py.d/x.py"},
-		{"", false, []string{".py"}, nil, "lib.py"},
-		{".", true, []string{".py", ".sh"}, []string{"x.py.d"}, "lib.py lib/__init__.py lib/run.sh"},
-		{"lib", true, nil, nil, "lib/__init__.py lib/run.sh"},
-		{"none", true, nil, nil, ""},
-	} {
-		var names []string
-		for _, f := range got.Within(c.dir, c.recursive, c.extensions, c.exclude) {
-			names = append(names, f.Path)
-		}
-		if text := strings.Join(names, " "); text != c.want {
-			t.Errorf("%+v: got %q", c, text)
-		}
-	}
-}
-
 func BenchmarkRead(b *testing.B) {
 	m := fstest.MapFS{}
 	for i := range 200 {

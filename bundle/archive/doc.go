@@ -56,6 +56,8 @@ const (
 	MaxFile = 1<<33 - 1
 	// MaxManifest is the size of the largest manifest that fits into an archive.
 	MaxManifest = 64 << 20
+	// Magic is what every archive begins with.
+	Magic = "\x28\xb5\x2f\xfd"
 	// MaxWindow is the largest window of a frame that is read.
 	MaxWindow = 8 << 20
 )
@@ -141,7 +143,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Fault returns e as an error with a code.
 func (e *Error) Fault() *fault.Error {
-	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "archive").On("offset", e.Offset).On("entry", e.Entry).Try("rye bundle export BUNDLE")
+	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "archive").On("offset", e.Offset).On("entry", e.Entry).Try("rye docs bundles")
 }
 
 // newHead reads a manifest and the signatures beside it.

@@ -2,9 +2,7 @@ package create
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -387,7 +385,18 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 	if bytes.Equal(joined, c.oldRaw) {
 		return nil
 	}
-	if err := replace(root, c.result.Path, joined, c.fresh && c.Lock != nil); err != nil {
+	if err := root.MkdirAll(filepath.Dir(c.result.Path), 0o777); err != nil {
+		return err
+	}
+	in, fresh := osfile.In{Root: root}, c.fresh && c.Lock != nil
+	in.Sweep(filepath.Dir(c.result.Path), time.Now())
+	err = in.Write(c.result.Path, 0o666, fresh, func(f *os.File) error {
+		_, err := f.Write(joined)
+		return err
+	})
+	if fresh && errors.Is(err, fs.ErrExist) {
+		return errMadeMeanwhile
+	} else if err != nil {
 		return err
 	}
 	c.result.Written = true
@@ -413,61 +422,5 @@ func (c *creation) readOld(root *os.Root) {
 	}
 	if old, err := bundle.Parse(b); err == nil && old.BundleID == c.Recipe.ID {
 		c.old, c.oldRaw = old, b
-	}
-}
-
-// temporary begins the name of a manifest that is being written, which no tree takes in.
-const temporary = ".rye-tmp-manifest-"
-
-// replace writes a file atomically and durably: readers find the old one or the new one. With fresh a
-// file that is there is errMadeMeanwhile.
-func replace(root *os.Root, name string, b []byte, fresh bool) (err error) {
-	dir := filepath.Dir(name)
-	if err := root.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	sweep(root, dir)
-	temp := filepath.Join(dir, temporary+rand.Text())
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = cmp.Or(err, f.Close())
-	switch {
-	case err != nil:
-	case fresh:
-		if err = root.Link(temp, name); errors.Is(err, fs.ErrExist) { // which never replaces
-			err = errMadeMeanwhile
-		}
-		root.Remove(temp)
-	default:
-		err = root.Rename(temp, name)
-	}
-	if err != nil {
-		root.Remove(temp)
-		return err
-	}
-	return osfile.SyncDirectoryIn(root, dir)
-}
-
-// sweep removes what processes that were killed have left here.
-func sweep(root *os.Root, dir string) {
-	d, err := root.Open(dir)
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	entries, _ := d.ReadDir(-1)
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), temporary) {
-			continue
-		}
-		if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > time.Hour {
-			root.Remove(filepath.Join(dir, e.Name()))
-		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
@@ -306,7 +307,7 @@ func TestCreateFails(t *testing.T) {
 				t.Fatalf("%v, %v", r, err)
 			}
 			err = filepath.WalkDir(w.path(".ai/bundles"), func(path string, d fs.DirEntry, err error) error {
-				if err == nil && (strings.HasPrefix(d.Name(), temporary) || d.Name() == "manifest.yaml" && !d.IsDir()) {
+				if err == nil && (strings.HasPrefix(d.Name(), osfile.Unfinished) || d.Name() == "manifest.yaml" && !d.IsDir()) {
 					t.Errorf("%s is left", path)
 				}
 				return nil
@@ -368,7 +369,7 @@ func TestCreateKeepsOld(t *testing.T) {
 	if _, err := Create(t.Context(), w.o); err == nil || w.read(at) != old {
 		t.Errorf("%v\n%s", err, w.read(at))
 	}
-	left, fresh := ".ai/bundles/acme/deploy/"+temporary+"old", ".ai/bundles/acme/deploy/"+temporary+"new"
+	left, fresh := ".ai/bundles/acme/deploy/"+osfile.Unfinished+"old", ".ai/bundles/acme/deploy/"+osfile.Unfinished+"new"
 	w.write(left, "half")
 	w.write(fresh, "half")
 	hours := time.Now().Add(-2 * time.Hour)

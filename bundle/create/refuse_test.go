@@ -38,7 +38,7 @@ func TestRefuses(t *testing.T) {
 		"unsigned": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/two.yaml", toolText("acme/deploy/two", subprocess))
 			w.write(deploy, directiveText)
-		}, []string{`".ai/directives/acme/deploy.md": "directive:acme/deploy" is unsigned; "**" asks for 1 key`, `".ai/tools/acme/deploy/two.yaml": "tool:acme/deploy/two" is unsigned; "**" asks for 1 key`}},
+		}, []string{`".ai/directives/acme/deploy.md": "directive:acme/deploy" is unsigned; "**" requires 1 key`, `".ai/tools/acme/deploy/two.yaml": "tool:acme/deploy/two" is unsigned; "**" requires 1 key`}},
 		"a stranger's": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/one.yaml", toolText("acme/deploy/one", subprocess))
 			w.signAll(eve, "tool:acme/deploy/one")
@@ -114,7 +114,7 @@ func TestCreateWantsHelpers(t *testing.T) {
 	// An unsigned tool is reported with both problems.
 	w.write(dir+"/run.py", pyText)
 	w.refused(
-		`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" is unsigned; "**" asks for 1 key`,
+		`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" is unsigned; "**" requires 1 key`,
 		`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" needs its directory ".ai/tools/acme/deploy/run": ".ai/tools/acme/deploy/run/after.txt" is not in the bundle`,
 	)
 }
@@ -130,7 +130,7 @@ func TestCreateTellsAll(t *testing.T) {
 	w.recipe(strings.Replace(recipeText, "2027-11-20", "2026-01-01", 1))
 	w.refused(
 		`"bundle:acme/deploy@1.4.0" expired at 2026-01-01T00:00:00Z; the clock says 2026-11-20T12:00:00Z`,
-		`".ai/directives/acme/deploy.md": "directive:acme/deploy" is unsigned; "**" asks for 1 key`,
+		`".ai/directives/acme/deploy.md": "directive:acme/deploy" is unsigned; "**" requires 1 key`,
 		`".ai/tools/acme/deploy/a b.yaml": invalid item name: path "acme/deploy/a b" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
 		`"docs/.env": files of this name hold secrets (".env")`,
 		`"docs/b.md": line 3, column 5: looks like a secret (github: ghp_…)`,

@@ -144,7 +144,7 @@ func TestRead(t *testing.T) {
 	if library.Size() == 0 || library.Read(t.Context()) != nil || library.NeedV2() != nil || library.Format() != "v2" {
 		t.Errorf("%+v", library)
 	}
-	if n, err := bundle.Inspect(t.Context(), library.Source(same), nil, ""); err != nil || n.BundleID != "rye/std" {
+	if n, err := bundle.Inspect(t.Context(), library.Source(same), nil, ""); err != nil || n.Bundle.BundleID != "rye/std" {
 		t.Errorf("%+v, %v", n, err)
 	}
 }

@@ -13,6 +13,11 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
+// LibraryView opens the library alone.
+func LibraryView(ctx context.Context) (*ai.View, error) {
+	return ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{LibrarySpace()}})
+}
+
 // VerifyLibrary verifies the files of the library against its manifest, and its items against the policy, if there is one.
 func VerifyLibrary(ctx context.Context, b *bundle.Bundle, t *trust.Trust) (*bundle.Report, error) {
 	r := &bundle.Report{Bundle: b}

@@ -153,7 +153,6 @@ func TestObstacles(t *testing.T) {
 		"home":             {files: []string{".ai/bundles/acme"}, install: true, remove: true},
 		"pointer":          {dirs: []string{home + "/manifest.yaml/x"}, install: true, remove: true},
 		"history":          {files: []string{home + "/history"}, install: true, remove: true},
-		"unfinished":       {dirs: []string{".ai/bundles/.rye-tmp-manifest"}, install: true, remove: true},
 		"its history":      {dirs: []string{home + "/history/1.0.0-" + one.ID.Short() + ".yaml/x"}, install: true, remove: true},
 		"a broken history": {files: []string{home + "/history/0.1.0-000000000000.yaml"}},
 		"state":            {files: []string{"../state"}, install: true},

@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/rollback"
 )
@@ -76,7 +77,8 @@ func (e *ManifestError) Unwrap() error { return e.Err }
 
 // Fault returns e as an error with a code.
 func (e *ManifestError) Fault() *fault.Error {
-	return fault.New(fault.Parsing, "%s", e).From(e).On("path", e.Path).Try("rye bundle install BUNDLE", "rye bundle remove BUNDLE")
+	id := strings.TrimSuffix(strings.TrimPrefix(e.Path, "bundles/"), "/manifest.yaml")
+	return fault.New(fault.Parsing, "%s", e).From(e).On("path", e.Path).Try(fault.Command("rye bundle install", id), fault.Command("rye bundle remove", id))
 }
 
 // LocalSource is the source under which a Journal remembers what was installed, wherever it came from.
@@ -157,7 +159,7 @@ func (s *Space) point(f *files, b *bundle.Bundle, text []byte) error {
 	case err != nil:
 		return err
 	case bytes.Equal(old, text):
-		return f.syncDirectory(dir) // the process that wrote it may have died before
+		return f.SyncDirectory(dir) // the process that wrote it may have died before
 	default:
 		// One that can't be read can't be rolled back to, and is replaced.
 		if was, err := bundle.Parse(old); err == nil && was.ID != b.ID {
@@ -282,7 +284,7 @@ func (s *Space) read(bundleID string) (*Installed, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.Root.Close()
 	at := new(Installed)
 	at.Bundle, err = s.parse(f, home(bundleID)+"/"+pointer, bundleID)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -315,7 +317,7 @@ func (s *Space) open(name, bundleID string) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.Root.Close()
 	return s.parse(f, name, bundleID)
 }
 
@@ -344,10 +346,10 @@ func (s *Space) List(ctx context.Context) ([]*Installed, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.Root.Close()
 	var all []*Installed
 	var errs []error
-	err = fs.WalkDir(f.root.FS(), bundlesDir, func(name string, e fs.DirEntry, err error) error {
+	err = fs.WalkDir(f.Root.FS(), bundlesDir, func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -406,5 +408,5 @@ func (s *Space) files() (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &files{root, s.Hook}, nil
+	return &files{osfile.In{Root: root, Hook: s.Hook}}, nil
 }

@@ -4,6 +4,8 @@ package mention
 import (
 	"net/url"
 	"strings"
+
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // In returns the hosts of URLs in text, and the paths in it that lead out of the bundle.
@@ -43,9 +45,7 @@ func withoutTags(text string) string {
 
 // isName reports whether s can be the name of an element.
 func isName(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return c != '_' && c != '-' && c != '.' && c != ':' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-	})
+	return portable.Spelled(s, portable.Letters+portable.Digits+"_-.:", "", len(s))
 }
 
 // hostOf returns the host of a URL.

@@ -176,7 +176,7 @@ func TestBeside(t *testing.T) {
 		return r
 	}
 	r := verified(attested(t, b, Beside, alice))
-	if !r.OK() || len(r.Evidence) != 1 || !r.Evidence[0].Beside || r.Evidence[0].Name != "x.json" || len(r.Evidence[0].Signers) != 1 {
+	if !r.OK() || len(r.Evidence) != 1 || r.Evidence[0].About.IsZero() || r.Evidence[0].Name != "x.json" || len(r.Evidence[0].Signers) != 1 {
 		t.Errorf("%v, %+v", r.Failures, r.Evidence)
 	}
 	for want, envelope := range map[string][]byte{

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
@@ -138,7 +139,7 @@ func checkOutput(path string) error {
 	}
 	switch first, _, _ := strings.Cut(portable.Fold(path), "/"); first {
 	case ".ai", File, "rye.yaml", "rye.lock":
-		return fmt.Errorf("%+q can't be an output: rye's own files are written or signed by people", clip(path))
+		return fmt.Errorf("%+q can't be an output: rye's own files are written or signed by people", fault.Clip(path, 100))
 	}
 	return nil
 }
@@ -152,7 +153,7 @@ func (r *Recipe) apart(nodes []*yamltree.Node) error {
 			all = append(all, output{portable.Fold(n.Text), r.Build[i].Name})
 			for _, o := range all[:len(all)-1] {
 				if mine := all[len(all)-1].folded; within(mine, o.folded) || within(o.folded, mine) {
-					return n.Errorf("%+q overlaps an output of step %q", clip(n.Text), o.step)
+					return n.Errorf("%+q overlaps an output of step %q", fault.Clip(n.Text, 100), o.step)
 				}
 			}
 		}
@@ -170,7 +171,7 @@ func (r *Recipe) order(nodes []*yamltree.Node) error {
 				switch {
 				case !slices.ContainsFunc(other.Outputs, takes):
 				case other.Name == s.Name:
-					return nodes[i].Get("inputs").Kids[j].Errorf("%+q matches an output of its own step %q", clip(g.String()), s.Name)
+					return nodes[i].Get("inputs").Kids[j].Errorf("%+q matches an output of its own step %q", fault.Clip(g.String(), 100), s.Name)
 				case !slices.Contains(s.Needs, other.Name):
 					s.Needs = append(s.Needs, other.Name)
 				}

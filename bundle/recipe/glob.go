@@ -6,7 +6,9 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
 // maxSegments bounds a glob, so that a set of places in it is one word.
@@ -23,19 +25,19 @@ func ParseGlob(text string) (Glob, error) {
 	// What a star stands for is a letter as far as other rules go.
 	if err := portable.Check(strings.ReplaceAll(text, "*", "x")); err != nil {
 		pe, _ := errors.AsType[*portable.Error](err)
-		return Glob{}, fmt.Errorf("%+q matches no valid path: %s", clip(text), pe.Detail)
+		return Glob{}, fmt.Errorf("%+q matches no valid path: %s", fault.Clip(text, 100), pe.Detail)
 	}
 	segs := strings.Split(text, "/")
 	for _, s := range segs {
 		if s != "**" && strings.Contains(s, "**") {
-			return Glob{}, fmt.Errorf("%+q: ** must be a whole segment, as in a/**/b", clip(text))
+			return Glob{}, fmt.Errorf("%+q: ** must be a whole segment, as in a/**/b", fault.Clip(text, 100))
 		}
 	}
 	if segs[len(segs)-1] == "**" {
 		segs = append(segs, "*")
 	}
 	if len(segs) > maxSegments {
-		return Glob{}, fmt.Errorf("%+q has more than %d segments", clip(text), maxSegments)
+		return Glob{}, fmt.Errorf("%+q has more than %d segments", fault.Clip(text, 100), maxSegments)
 	}
 	return Glob{text, segs}, nil
 }
@@ -71,7 +73,7 @@ func (g Glob) step(at uint64, seg string) (next uint64) {
 		case i == len(g.segs):
 		case g.segs[i] == "**":
 			next |= 1 << i
-		case matchSegment(g.segs[i], seg):
+		case glob.MatchSegment(g.segs[i], seg):
 			next |= 1 << (i + 1)
 		}
 	}
@@ -86,33 +88,4 @@ func (g Glob) reach(at uint64) uint64 {
 		}
 	}
 	return at
-}
-
-// matchSegment matches "*" alone: what came before the last star that was met never has to be looked at again.
-func matchSegment(pattern, name string) bool {
-	star, mark := -1, 0
-	p, n := 0, 0
-	for n < len(name) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, n
-			p++
-		case p < len(pattern) && pattern[p] == name[n]:
-			p++
-			n++
-		case star >= 0:
-			mark++
-			p, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
-}
-
-func clip(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "…"
-	}
-	return s
 }

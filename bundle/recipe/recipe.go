@@ -210,7 +210,7 @@ func (r *Recipe) readFiles(root *yamltree.Node) error {
 		err := eachText(root, f.name, func(n *yamltree.Node, text string) error {
 			g, err := ParseGlob(text)
 			if err == nil && f.name == "assets" && inAI(text) {
-				err = fmt.Errorf("%+q is in .ai: list it under \"include\"", clip(text))
+				err = fmt.Errorf("%+q is in .ai: list it under \"include\"", fault.Clip(text, 100))
 			}
 			if err != nil {
 				return n.Errorf("%v", err)
@@ -244,7 +244,7 @@ func eachText(root *yamltree.Node, name string, read func(n *yamltree.Node, text
 		case n.Text == "":
 			return n.Errorf("expected a path")
 		case seen[n.Text]:
-			return n.Errorf("duplicate %+q", clip(n.Text))
+			return n.Errorf("duplicate %+q", fault.Clip(n.Text, 100))
 		}
 		seen[n.Text] = true
 		if err := read(n, n.Text); err != nil {
@@ -260,7 +260,7 @@ func parsePattern(text string) (Pattern, error) {
 		kinds := model.Builtin()
 		i := slices.IndexFunc(kinds, func(k model.Kind) bool { return k.Name == name })
 		if i < 0 {
-			return Pattern{}, fmt.Errorf("%+q is not of a built-in kind: expected a path such as \".ai/tools/acme/**\"", clip(text))
+			return Pattern{}, fmt.Errorf("%+q is not of a built-in kind: expected a path such as \".ai/tools/acme/**\"", fault.Clip(text, 100))
 		}
 		g, err := glob.Parse(text)
 		return Pattern{kind: &kinds[i], refs: g}, err
@@ -270,7 +270,7 @@ func parsePattern(text string) (Pattern, error) {
 	case err != nil:
 		return Pattern{}, err
 	case !inAI(text):
-		return Pattern{}, fmt.Errorf("%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; list other files under \"assets\"", clip(text))
+		return Pattern{}, fmt.Errorf("%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; list other files under \"assets\"", fault.Clip(text, 100))
 	}
 	first, _, _ := strings.Cut(text[len(".ai/"):], "/")
 	if Never(first) {
@@ -335,7 +335,7 @@ func eachEntry(root *yamltree.Node, name, what, example string, read func(*yamlt
 	}
 	for _, n := range m.Kids {
 		if n.Shape != yamltree.Scalar || n.Text == "" {
-			return n.Errorf("expected %s after %+q", what, clip(n.Key))
+			return n.Errorf("expected %s after %+q", what, fault.Clip(n.Key, 100))
 		}
 		if err := read(n); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
@@ -33,13 +34,13 @@ type UnusedError struct {
 func (e *UnusedError) Error() string {
 	switch {
 	case e.directory:
-		return fmt.Sprintf("%+q is a directory: expected %+q", clip(e.Text), clip(e.Text)+"/**")
+		return fmt.Sprintf("%+q is a directory: expected %+q", fault.Clip(e.Text, 100), fault.Clip(e.Text, 100)+"/**")
 	case e.Missing:
-		return fmt.Sprintf("include: %+q not found", clip(e.Text))
+		return fmt.Sprintf("include: %+q not found", fault.Clip(e.Text, 100))
 	case e.Field == "executable" || e.Field == "allow-secret":
-		return fmt.Sprintf("%+q matches no file of the bundle", clip(e.Text))
+		return fmt.Sprintf("%+q matches no file of the bundle", fault.Clip(e.Text, 100))
 	}
-	return fmt.Sprintf("%+q matches no file", clip(e.Text))
+	return fmt.Sprintf("%+q matches no file", fault.Clip(e.Text, 100))
 }
 
 // Unused returns the patterns that cover none of the files of the bundle, nor of those that were left out where it

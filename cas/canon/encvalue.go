@@ -2,7 +2,6 @@ package canon
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"unsafe"
 )
@@ -64,7 +63,7 @@ func (e *Encoder) Strs(field int, v []string) {
 
 // openHeader writes the format line, unless it is there.
 func (e *Encoder) openHeader() {
-	if e.err != nil || e.state != atComments {
+	if e.err != nil || e.state != atFormat {
 		return
 	}
 	e.state = atHeader
@@ -199,23 +198,9 @@ func (e *Encoder) endLine() {
 	switch {
 	case len(e.buf)-e.start > MaxLine:
 		e.where(fmt.Errorf("line is longer than %d bytes", MaxLine))
-	case e.written+int64(len(e.buf)-e.base) > e.spec.maxBytes:
+	case int64(len(e.buf)-e.base) > e.spec.maxBytes:
 		e.fail(fmt.Errorf("document is larger than %d bytes", e.spec.maxBytes))
-	case e.w != nil && len(e.buf) >= flushSize:
-		e.flush()
 	}
-}
-
-func (e *Encoder) flush() {
-	n, err := e.w.Write(e.buf)
-	if err == nil && n < len(e.buf) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		e.fail(err)
-	}
-	e.written += int64(n)
-	e.buf = e.buf[:0]
 }
 
 // view returns the bytes of s without copying them: they are read, and not kept.

@@ -324,30 +324,4 @@ func TestMisuse(t *testing.T) {
 	mustPanic(t, "string as an integer", func() { s.Int(0) })
 	mustPanic(t, "string as a list", func() { s.Strs(0) })
 	mustPanic(t, "field that isn't", func() { s.Str(3) })
-
-	field := func(f canon.Field) *canon.Spec {
-		return &canon.Spec{Format: "x/1", MaxBytes: 1, MaxEntries: 1, Header: []canon.Field{f}}
-	}
-	for name, spec := range map[string]*canon.Spec{
-		"no format":       {MaxBytes: 1, MaxEntries: 1},
-		"no version":      {Format: "x", MaxBytes: 1, MaxEntries: 1},
-		"no family":       {Format: "/1", MaxBytes: 1, MaxEntries: 1},
-		"zero in version": {Format: "x/01", MaxBytes: 1, MaxEntries: 1},
-		"no MaxBytes":     {Format: "x/1", MaxEntries: 1},
-		"no MaxEntries":   {Format: "x/1", MaxBytes: 1},
-		"no name":         field(canon.Field{}),
-		"upper case":      field(canon.Field{Name: "A"}),
-		"space":           field(canon.Field{Name: "a b"}),
-		"YAML's boolean":  field(canon.Field{Name: "no"}),
-		"format's name":   field(canon.Field{Name: "rye"}),
-		"type":            field(canon.Field{Name: "a", Type: 9}),
-		"Max":             field(canon.Field{Name: "a", Type: canon.Int, Max: canon.MaxInt + 1}),
-		"name twice": {Format: "x/1", MaxBytes: 1, MaxEntries: 1, Header: []canon.Field{{Name: "a"}},
-			Sections: []canon.Section{{Name: "a"}}},
-		"field twice": {Format: "x/1", MaxBytes: 1, MaxEntries: 1,
-			Sections: []canon.Section{{Name: "a", Fields: []canon.Field{{Name: "b"}, {Name: "b"}}}}},
-	} {
-		mustPanic(t, name, func() { canon.NewScannerBytes(nil, spec) })
-		mustPanic(t, name+", again", func() { canon.NewEncoderBytes(nil, spec) })
-	}
 }

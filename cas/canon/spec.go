@@ -2,7 +2,7 @@ package canon
 
 import (
 	"bytes"
-	"fmt"
+	"cmp"
 	"strings"
 	"sync"
 )
@@ -49,8 +49,7 @@ type Section struct {
 }
 
 // A Spec says what one kind of document may hold. It is made once, as a variable, and handed by pointer to
-// any number of scanners and encoders, concurrently; it may not be changed after the first. A Spec that is
-// itself wrong (a bad name, a missing limit) is a mistake of the program, and its first use panics.
+// any number of scanners and encoders, concurrently; it may not be changed after the first.
 type Spec struct {
 	Format   string // value of the first line: family, "/", version without leading zeros, as in "tree/2"
 	Header   []Field
@@ -95,102 +94,26 @@ func (c *schema) name() string { return c.family[:len(c.family)-1] }
 
 func (s *Spec) schema() *schema {
 	s.once.Do(func() {
-		if err := s.compile(&s.compiled); err != nil {
-			panic(fmt.Sprintf("canon: spec %q: %v", s.Format, err))
+		family, _, _ := strings.Cut(s.Format, "/")
+		c := schema{format: s.Format, family: family + "/", first: []byte("rye: \"" + s.Format + "\"\n"), header: compile(s.Header),
+			maxBytes: s.MaxBytes, maxEntries: s.MaxEntries}
+		for _, sec := range s.Sections {
+			c.sections = append(c.sections, section{sec.Name, []byte(sec.Name + ":\n"), compile(sec.Fields)})
+			c.fields = max(c.fields, len(sec.Fields))
 		}
+		s.compiled = c
 	})
-	if s.compiled.first == nil {
-		panic(fmt.Sprintf("canon: spec %q is wrong", s.Format))
-	}
 	return &s.compiled
 }
 
-func (s *Spec) compile(c *schema) error {
-	slash := strings.IndexByte(s.Format, '/') + 1
-	if slash < 2 || !isName(s.Format[:slash-1]) || !isVersion([]byte(s.Format[slash:])) {
-		return fmt.Errorf("the format is not a family and a version")
-	}
-	if s.MaxBytes <= 0 || s.MaxEntries <= 0 {
-		return fmt.Errorf("MaxBytes and MaxEntries must be given")
-	}
-	c.format, c.family = s.Format, s.Format[:slash]
-	c.maxBytes, c.maxEntries = s.MaxBytes, s.MaxEntries
-
-	seen := map[string]bool{"rye": true}
-	var err error
-	if c.header, err = compileFields(s.Header, seen); err != nil {
-		return err
-	}
-	for _, sec := range s.Sections {
-		if err := checkName(sec.Name, seen); err != nil {
-			return err
-		}
-		fs, err := compileFields(sec.Fields, map[string]bool{})
-		if err != nil {
-			return fmt.Errorf("section %q: %w", sec.Name, err)
-		}
-		c.sections = append(c.sections, section{sec.Name, []byte(sec.Name + ":\n"), fs})
-		c.fields = max(c.fields, len(fs))
-	}
-	c.first = []byte("rye: \"" + s.Format + "\"\n")
-	return nil
-}
-
-func compileFields(in []Field, seen map[string]bool) ([]field, error) {
-	out := make([]field, 0, len(in))
-	for _, f := range in {
-		if err := checkName(f.Name, seen); err != nil {
-			return nil, err
-		}
-		most, dflt := int64(MaxLine), int64(defaultString)
-		switch f.Type {
-		case String:
-		case Int:
-			most, dflt = MaxInt, MaxInt
-		case Strings:
-			dflt = defaultStrings
-		default:
-			return nil, fmt.Errorf("field %q: unknown type %d", f.Name, f.Type)
-		}
-		if f.Max < 0 || f.Max > most {
-			return nil, fmt.Errorf("field %q: Max is not between 0 and %d", f.Name, most)
-		}
-		if f.Max == 0 {
-			f.Max = dflt
-		}
+func compile(in []Field) []field {
+	out := make([]field, len(in))
+	for i, f := range in {
+		most := cmp.Or(f.Max, [...]int64{String: defaultString, Int: MaxInt, Strings: defaultStrings}[f.Type])
 		sep := []byte(", " + f.Name + ": ")
-		out = append(out, field{f.Name, sep, sep[2:], f.Max, f.Type, f.Optional})
+		out[i] = field{f.Name, sep, sep[2:], most, f.Type, f.Optional}
 	}
-	return out, nil
-}
-
-func checkName(name string, seen map[string]bool) error {
-	switch {
-	case !isName(name):
-		return fmt.Errorf("bad name %q", name)
-	case seen[name]:
-		return fmt.Errorf("name %q stands twice", name)
-	}
-	seen[name] = true
-	return nil
-}
-
-// isName reports whether a name can stand unquoted. The words are those that YAML 1.1 reads as a boolean or
-// as nothing.
-func isName(s string) bool {
-	switch s {
-	case "", "y", "n", "yes", "no", "on", "off", "true", "false", "null":
-		return false
-	}
-	if s[0] < 'a' || s[0] > 'z' {
-		return false
-	}
-	for i := range len(s) {
-		if !nameByte(s[i]) {
-			return false
-		}
-	}
-	return len(s) <= 64
+	return out
 }
 
 func nameByte(c byte) bool {

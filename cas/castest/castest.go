@@ -7,8 +7,6 @@
 //
 // Batcher, Visitor, Lister and Deleter are found by assertion and tested where they are. What a store must
 // stand beyond that, such as a crash, is its own package's to test.
-//
-// Corrupt wraps a store so that it returns wrong bytes, to test that readers notice.
 package castest
 
 import (

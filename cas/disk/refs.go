@@ -13,6 +13,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // A Ref is a name for an object; what can be reached from it is kept.
@@ -48,14 +49,11 @@ func CheckRefName(name string) error {
 	bad, long := len(name) == 0 || len(name) > 200, len(name)
 	for seg := range strings.SplitSeq(name, "/") {
 		for i := range len(seg) {
-			c := seg[i]
-			if 'A' <= c && c <= 'Z' {
+			if c := seg[i]; 'A' <= c && c <= 'Z' {
 				long++ // two bytes in the name of its file
 			}
-			alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-			bad = bad || !alnum && (i == 0 || c != '.' && c != '_' && c != '-')
 		}
-		bad = bad || seg == ""
+		bad = bad || !portable.Spelled(seg, portable.Letters+portable.Digits, "._-", len(seg))
 	}
 	if bad || long > 250 {
 		return fault.New(fault.Validation, "invalid ref name %q: expected segments joined by \"/\", each a letter or digit followed by letters, digits, \".\", \"_\" or \"-\"; "+
@@ -109,7 +107,7 @@ func (s *Store) Ref(name string) (cas.ID, error) {
 	b, err := readFile(s.refPath(name), 4096)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return cas.ID{}, fault.New(fault.NotFound, "there is no ref %q", name).From(fs.ErrNotExist)
+		return cas.ID{}, fault.New(fault.NotFound, "ref %q not found", name).From(fs.ErrNotExist)
 	case errors.Is(err, ErrFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
 		return cas.ID{}, &RefError{name, err}
 	case err != nil:
@@ -137,7 +135,7 @@ func (e *RefError) Unwrap() error { return e.Err }
 func (e *RefError) Fault() *fault.Error {
 	f := fault.New(fault.Integrity, "%s", e).From(e)
 	if !errors.Is(e.Err, errRefFile) {
-		f.Try(fault.Command("rye store refs", e.Name) + " --set OBJECT")
+		f.Try("rye docs store")
 	}
 	return f
 }

@@ -66,14 +66,15 @@ func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairR
 // Heal puts again what of roots, and of all that they refer to, can't be read, if other has it. It returns how many objects
 // it put: 0 means that Heal has nothing to add. Unlike Repair it leaves damaged records where they are, and needs no janitor.
 func (s *Store) Heal(ctx context.Context, other cas.Getter, roots ...cas.ID) (int64, error) {
-	n, err := cas.Copy(ctx, rereading{s}, other, roots...)
+	n, err := cas.Copy(ctx, Rereading{s}, other, roots...)
 	return n.Objects, err
 }
 
-// rereading is a store whose batches read a pack before they rely on it.
-type rereading struct{ *Store }
+// A Rereading is a store whose batches read a pack before they rely on it.
+type Rereading struct{ *Store }
 
-func (s rereading) Batch(ctx context.Context) (cas.Batch, error) { return s.batch(ctx, true) }
+// Batch implements cas.Batcher.
+func (s Rereading) Batch(ctx context.Context) (cas.Batch, error) { return s.batch(ctx, true) }
 
 func isDamage(err error) bool {
 	_, ok := errors.AsType[*cas.DamagedError](err)

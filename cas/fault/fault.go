@@ -89,7 +89,8 @@ func (e *Error) Near(word string, names []string) *Error {
 	return e
 }
 
-// Try adds commands to paste. Arguments in them are quoted with Quote.
+// Try adds commands to paste. Arguments in them are quoted with Quote. A flag alone stands for the command that failed,
+// with this flag.
 func (e *Error) Try(commands ...string) *Error {
 	e.Hint = append(e.Hint, commands...)
 	return e

@@ -47,7 +47,7 @@ func TestOf(t *testing.T) {
 		{errors.Join(&absent{"x"}, errors.New("y")), NotFound, ExitMissing, "x not found\ny"},
 		{context.Canceled, Cancelled, ExitInterrupted, "interrupted"},
 		{fmt.Errorf("a: %w", context.DeadlineExceeded), Timeout, ExitNo, "a: context deadline exceeded"},
-		{err, Files, ExitMissing, fmt.Sprintf("there is no directory %q", filepath.Dir(gone))},
+		{err, Files, ExitMissing, fmt.Sprintf("directory %q not found", filepath.Dir(gone))},
 		{fs.ErrNotExist, NotFound, ExitMissing, "file does not exist"},
 		{New(Files, "no").Missing(), Files, ExitMissing, "no"},
 		{New(Unsigned, "no").Asked(), Unsigned, ExitNo, "no"},

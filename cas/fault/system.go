@@ -22,9 +22,9 @@ func system(err error) *Error {
 			e.Code = Files
 		}
 		if path != nil && err == error(path) { // there is no context to keep
-			e.Text = fmt.Sprintf("there is no file %q", path.Path)
+			e.Text = fmt.Sprintf("file %q not found", path.Path)
 			if dir := filepath.Dir(path.Path); dir != "." && !isDir(dir) {
-				e.Text = fmt.Sprintf("there is no directory %q", dir)
+				e.Text = fmt.Sprintf("directory %q not found", dir)
 			}
 			e.On("path", path.Path)
 		}

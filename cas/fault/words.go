@@ -32,6 +32,14 @@ func Count(n int64, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
+// Clip bounds what a message repeats of a text from outside, in bytes.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
 // Quote writes an argument so that a POSIX shell reads it back.
 func Quote(arg string) string {
 	plain := func(r rune) bool {

@@ -51,18 +51,13 @@ func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode,
 		Sweep(dir, b.now)
 	}
 	st := &Staged{d, name, Unfinished + rand.Text(), before}
-	f, err := r.OpenFile(st.part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err = In{Root: r, Lazy: b.many}.Create(st.part, 0o600, func(f *os.File) error {
+		if err := write(f); err != nil {
+			return err
+		}
+		return f.Chmod(mode)
+	})
 	if err != nil {
-		return nil, d.About(name, err)
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil && !b.many {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
 		r.Remove(st.part)
 		return nil, d.About(name, err)
 	}
@@ -107,18 +102,14 @@ func (b *Batch) move(st *Staged) error {
 	}
 	defer r.Close()
 	base := path.Base(st.name)
-	if st.before == nil {
-		if err = r.Link(st.part, base); err == nil { // a link never replaces
-			err = r.Remove(st.part)
-		}
-	} else {
+	if st.before != nil {
 		var now fs.FileInfo
 		if now, err = r.Lstat(base); err == nil && !same(now, st.before) {
 			return st.dir.Changed(st.name)
 		}
-		if err == nil {
-			err = r.Rename(st.part, base)
-		}
+	}
+	if err == nil {
+		err = In{Root: r}.Place(st.part, base, st.before == nil)
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):

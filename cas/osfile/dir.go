@@ -1,7 +1,7 @@
 package osfile
 
 import (
-	"crypto/rand"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -150,31 +150,19 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 // Write makes a file, or replaces it, whole and durable, as writeFile does. With exclusive a file that is there is
 // fs.ErrExist.
 func (d *Dir) Write(name string, mode fs.FileMode, exclusive bool, b []byte) error {
-	dir, base, part := path.Dir(name), path.Base(name), Unfinished+rand.Text()
-	r, f, err := d.create(dir, part)
+	dir := path.Dir(name)
 	// Another process may remove the directory while it is empty.
+	err := fs.ErrNotExist
 	for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < 100; tries++ {
-		r, f, err = d.create(dir, part)
-	}
-	if err != nil {
-		return d.About(name, err)
-	}
-	defer r.Close()
-	defer r.Remove(part)
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return d.About(name, err)
-	}
-	if exclusive {
-		err = r.Link(part, base) // which never replaces
-	} else {
-		err = r.Rename(part, base)
+		var r *os.Root
+		if r, err = d.Folder(dir, true); err != nil {
+			continue
+		}
+		err = In{Root: r, Lazy: true}.Write(path.Base(name), 0o600, exclusive, func(f *os.File) error {
+			_, err := f.Write(b)
+			return cmp.Or(err, f.Chmod(mode), f.Sync())
+		})
+		r.Close()
 	}
 	if err != nil {
 		return d.About(name, err)
@@ -183,19 +171,6 @@ func (d *Dir) Write(name string, mode fs.FileMode, exclusive bool, b []byte) err
 		return err
 	}
 	return nil // another process has removed it since
-}
-
-// create makes a file in a directory, which it makes and opens.
-func (d *Dir) create(dir, name string) (*os.Root, *os.File, error) {
-	r, err := d.Folder(dir, true)
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := r.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		r.Close()
-	}
-	return r, f, err
 }
 
 // Remove removes a file, then every directory above it that is empty, except the first segment of the name. A file that

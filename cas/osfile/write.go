@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -97,14 +96,9 @@ const (
 // Sweep removes what processes that died have left in a small directory of our own. Failing is no error: the next one
 // tries again.
 func Sweep(dir string, now time.Time) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), Unfinished) || !e.Type().IsRegular() {
-			continue
-		}
-		if fi, err := e.Info(); err == nil && now.Sub(fi.ModTime()) > UnfinishedAge {
-			os.Remove(filepath.Join(dir, e.Name()))
-		}
+	if root, err := os.OpenRoot(dir); err == nil {
+		defer root.Close()
+		In{Root: root}.Sweep(".", now)
 	}
 }
 
@@ -186,4 +180,18 @@ func LockFile(ctx context.Context, path string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() { f.Close() }, nil
+}
+
+// BytesIn returns the size of the files in a directory. What can't be read doesn't count.
+func BytesIn(dir string) (n int64) {
+	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
 }

@@ -55,4 +55,4 @@
 // and unassigned ones are refused before it is asked.
 package portable
 
-//go:generate go run ./gen
+//go:generate go test -tags peers ./gen -run TestTablesAreGenerated -update

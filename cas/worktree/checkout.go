@@ -1,14 +1,12 @@
 package worktree
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -24,8 +22,6 @@ type CheckoutOptions struct {
 	Forbidden []string
 	// Closed are Forbidden, and nothing is made in them either: the store, the directory of keys.
 	Closed []string
-	// Workers is how many goroutines write when the source doesn't decide that itself; GOMAXPROCS when zero.
-	Workers int
 	// MaxFiles bounds the files and directories that are made; 4 Mi when zero. A few small trees that name each
 	// other can stand for more files than any disk holds.
 	MaxFiles int64
@@ -63,9 +59,6 @@ const (
 func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string, o CheckoutOptions) (_ CheckoutResult, err error) {
 	if root.Kind != cas.TreeKind {
 		return CheckoutResult{}, fault.New(fault.Validation, "%s is not a tree", root)
-	}
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	if o.MaxFiles <= 0 {
 		o.MaxFiles = 4 << 20
@@ -168,14 +161,10 @@ func (c *checkout) makeDirs(ctx context.Context, dirs []*outDir) error {
 		ids[i] = cas.ID{Kind: cas.TreeKind, Digest: d.tree}
 	}
 	u := unique(ids)
-	err := c.visit(ctx, u.ids, func(i int, o cas.Object) error {
-		b, err := readTree(o)
+	err := cas.Fetch(ctx, c.src, u.ids, func(i int, o cas.Object) error {
+		entries, err := cas.TreeIn(o, u.ids[i], nil)
 		if err != nil {
 			return err
-		}
-		entries, err := cas.ParseTree(nil, b)
-		if err != nil {
-			return fmt.Errorf("%s: %w", o.ID, err)
 		}
 		for at := u.first[i]; at >= 0; at = u.next[at] {
 			d := dirs[at]
@@ -205,21 +194,6 @@ func (c *checkout) makeDirs(ctx context.Context, dirs []*outDir) error {
 		}
 	}
 	return nil
-}
-
-func readTree(o cas.Object) ([]byte, error) {
-	if o.Size > cas.MaxTreeBytes {
-		return nil, fmt.Errorf("%s has %d bytes, which is more than a tree may have", o.ID, o.Size)
-	}
-	var b bytes.Buffer
-	b.Grow(int(o.Size) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(o, cas.MaxTreeBytes+1)); err != nil {
-		return nil, err
-	}
-	if b.Len() > cas.MaxTreeBytes {
-		return nil, fmt.Errorf("%s is longer than a tree may be", o.ID)
-	}
-	return b.Bytes(), nil
 }
 
 // plan puts what is in d where it waits to be made.
@@ -257,7 +231,7 @@ func (c *checkout) fill(ctx context.Context) error {
 		ids[i] = c.window[i].e.ID()
 	}
 	u := unique(ids)
-	err := c.visit(ctx, u.ids, func(i int, o cas.Object) error {
+	err := cas.Fetch(ctx, c.src, u.ids, func(i int, o cas.Object) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -371,22 +345,4 @@ func unique(ids []cas.ID) uniqueIDs {
 		seen[id] = int32(i)
 	}
 	return u
-}
-
-// visit reads objects in the source's own way if it has one.
-func (c *checkout) visit(ctx context.Context, ids []cas.ID, f func(i int, o cas.Object) error) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	if v, ok := c.src.(cas.Visitor); ok {
-		return v.Visit(ctx, ids, f)
-	}
-	return cas.Parallel(ctx, c.Workers, len(ids), func(ctx context.Context, i int) error {
-		o, err := c.src.Get(ctx, ids[i])
-		if err != nil {
-			return err
-		}
-		defer o.Close()
-		return f(i, o)
-	})
 }

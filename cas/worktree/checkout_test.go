@@ -257,7 +257,7 @@ func TestCheckoutsBesideEachOther(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			for j := range 10 {
-				if _, err := Checkout(t.Context(), s, root, filepath.Join(dir, fmt.Sprint(i, "-", j)), CheckoutOptions{Workers: 1}); err != nil {
+				if _, err := Checkout(t.Context(), s, root, filepath.Join(dir, fmt.Sprint(i, "-", j)), CheckoutOptions{}); err != nil {
 					t.Error(err)
 				}
 			}

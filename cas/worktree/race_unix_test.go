@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -310,9 +311,9 @@ func TestDirectoriesAreClosed(t *testing.T) {
 			must(t, err)
 			Import(t.Context(), &brokenBatch{b, n}, dir, Options{portable: way, Workers: 1})
 			ctx, cancel := context.WithCancel(t.Context())
-			calls := 0
-			Checkout(ctx, getter{s}, root, filepath.Join(t.TempDir(), "out"), CheckoutOptions{portable: way, Workers: 1, Progress: func(_, _ int64) {
-				if calls++; calls > n {
+			var calls atomic.Int64
+			Checkout(ctx, getter{s}, root, filepath.Join(t.TempDir(), "out"), CheckoutOptions{portable: way, Progress: func(_, _ int64) {
+				if calls.Add(1) > int64(n) {
 					cancel()
 				}
 			}})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/secrets"
 )
 
 // TestAuthPrompt: on a terminal rye asks for the value and doesn't show it; without a terminal it doesn't ask.
@@ -29,7 +29,7 @@ func TestAuthPrompt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := runs.Secrets(a)
+	store, err := secrets.Secrets(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestAuthPrompt(t *testing.T) {
 	if list, err := store.List(); err != nil || len(list) != 1 || list[0].From != "terminal" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if status, said := set("typed value", nil, false); status != fault.ExitRefused || !strings.Contains(said, "hint: rye auth set a-token --from-file FILE") {
+	if status, said := set("typed value", nil, false); status != fault.ExitRefused || !strings.Contains(said, "hint: rye auth set a-token --from-file secret.txt") {
 		t.Errorf("%d, %q", status, said)
 	}
 	if status, _ := set("", errors.New("the terminal is gone"), true); status != fault.ExitNo {

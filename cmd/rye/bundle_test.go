@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
@@ -423,12 +424,13 @@ func TestBundleErrors(t *testing.T) {
 func TestBundleText(t *testing.T) {
 	h, stdout, _ := testHost()
 	term := h.Terminal(true)
+	signer := keytest.Seeded(1).Public().Fingerprint()
 	(&bundles.BundleReport{Bundle: "a", Version: "1.0.0", Allowed: true, Expires: "2090-01-01", Extra: true, Items: 1,
 		Signers:  []signing.SignerLine{{Key: strings.Repeat("a", 64), Owner: "O", Verdict: "expired"}, {Key: strings.Repeat("b", 64), Name: "n", Verdict: "admitted"}},
-		Evidence: []bundles.EvidenceLine{{Name: "e", Type: "t", Signers: []string{strings.Repeat("c", 64)}}}}).Text(term)
-	bundles.PrintMentions(term, "hosts", []bundles.MentionLine{{What: "x", Paths: []string{"1", "2", "3", "4"}}})
+		Evidence: []bundle.Attested{{Evidence: manifest.Evidence{Name: "e", Type: "t"}, Signers: []key.Fingerprint{signer}}}}).Text(term)
+	bundles.PrintMentions(term, "hosts", []bundle.Mention{{What: "x", Paths: []string{"1", "2", "3", "4"}}})
 	term.Data.Flush()
-	for _, want := range []string{"aaaaaaaaaaaa, O: does not count, expired", `"n" bbbbbbbbbbbb`, "e (t), signed by cccccccccccc", "2090-01-01", "1, 2, 3 and 1 more"} {
+	for _, want := range []string{"aaaaaaaaaaaa, O: does not count, expired", `"n" bbbbbbbbbbbb`, "e (t), signed by " + places.Short(signer.String()), "2090-01-01", "1, 2, 3 and 1 more"} {
 		if !bytes.Contains(stdout.Bytes(), []byte(want)) {
 			t.Errorf("no %q in %s", want, stdout)
 		}

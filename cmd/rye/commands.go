@@ -1,115 +1,27 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/builds"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/demos"
 	"github.com/rye-build/rye/cmd/rye/functions"
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/locks"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/cmd/rye/signs"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/cmd/rye/stores"
+	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 )
 
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
-	exec := runs.ExecCommand()
-	exec.Functions = functions.Functions
-	return []cli.Command{
-		starts.InitCommand(),
-		starts.DemoCommand(),
-		starts.DoctorCommand(),
-		starts.DocsCommand(),
-		starts.ConfigCommand(),
-		cli.HelpCommand(),
-		starts.SchemaCommand(),
-		starts.CompletionCommand(),
-		cli.VersionCommand(),
-		items.NewCommand(locks.Relock),
-		items.LsCommand(),
-		items.ShowCommand(),
-		items.LoadCommand(),
-		items.MvCommand(),
-		items.RmCommand(),
-		items.SearchCommand(),
-		spaces.CheckCommand(),
-		trusts.KeyGroup(),
-		trusts.KeyNewCommand(),
-		trusts.KeyListCommand(),
-		trusts.KeyShowCommand(),
-		trusts.KeyExportCommand(),
-		trusts.KeyImportCommand(),
-		trusts.KeyRotateCommand(),
-		trusts.KeyRemoveCommand(),
-		places.TrustGroup(),
-		trusts.TrustAddCommand(),
-		trusts.TrustListCommand(),
-		signs.TrustCheckCommand(),
-		trusts.TrustRevokeCommand(),
-		trusts.TrustRemoveCommand(),
-		trusts.TrustUpdateCommand(),
-		signs.SignCommand(),
-		signs.VerifyCommand(),
-		bundles.BundleGroup(),
-		bundles.BundleCreateCommand(),
-		bundles.BundleVerifyCommand(),
-		bundles.BundleInspectCommand(),
-		bundles.BundleListCommand(),
-		bundles.BundleDiffCommand(),
-		bundles.BundleCosignCommand(),
-		bundles.BundleExportCommand(),
-		bundles.BundleIndexCommand(),
-		bundles.BundleImportCommand(),
-		bundles.BundleInstallCommand(),
-		bundles.BundleRollbackCommand(),
-		bundles.BundleRemoveCommand(),
-		bundles.BundleSbomCommand(),
-		bundles.BundleAttestCommand(),
-		locks.AddCommand(),
-		locks.RemoveCommand(),
-		locks.UpdateCommand(),
-		locks.OutdatedCommand(),
-		locks.LockCommand(),
-		locks.DiffCommand(),
-		locks.WhyCommand(),
-		locks.TreeCommand(),
-		locks.VendorCommand(),
-		locks.FetchCommand(),
-		locks.RestoreCommand(),
-		exec,
-		runs.BuildCommand(),
-		runs.TestCommand(),
-		runs.AuthGroup(),
-		runs.AuthSetCommand(),
-		runs.AuthLsCommand(),
-		runs.AuthRmCommand(),
-		audits.AuditGroup(),
-		audits.AuditListCommand(),
-		audits.AuditShowCommand(),
-		audits.AuditVerifyCommand(),
-		audits.AuditExportCommand(),
-		audits.AuditStatsCommand(),
-		audits.AuditVouchCommand(),
-		places.StoreGroup(),
-		stores.StorePutCommand(),
-		stores.StoreCatCommand(),
-		stores.StoreLsCommand(),
-		stores.StoreStatCommand(),
-		stores.StoreTreeCommand(),
-		stores.StoreCheckoutCommand(),
-		stores.StoreRefsCommand(),
-		stores.StoreFsckCommand(),
-		stores.StoreGcCommand(),
-		stores.StoreRepackCommand(),
-		stores.StoreReindexCommand(),
-		stores.CacheGroup(),
-		stores.CacheLsCommand(),
-		stores.CacheClearCommand(),
-		starts.CompleteCommand(),
-	}
+	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(),
+		locks.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), runs.ThreadCommands(), stores.Commands())
 }

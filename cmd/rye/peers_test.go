@@ -5,8 +5,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -40,7 +36,7 @@ func TestBash(t *testing.T) {
 		"rye -C x completion f":    "fish",
 		"rye --store ":             "store dir|store-file",
 		"rye --store=sto":          "store dir|store-file",
-		"rye --store=s version --": "--debug --help --json --no-color --offline --project --quiet --store --trust --verbose --yes",
+		"rye --store=s version --": "--debug --help --json --no-color --offline --plain-http --project --quiet --store --trust --verbose --yes",
 		"rye schema vers":          "version/1",
 		"rye __comp":               "",
 		"rye version nope":         "",
@@ -130,32 +126,6 @@ _rye
 	return strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", "|")
 }
 
-// openPTY returns both ends of a new pseudo-terminal of 40 columns.
-func openPTY(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 40}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { master.Close(); slave.Close() })
-	return master, slave
-}
-
 // TestTerminal: on a real terminal there is colour, the progress line and its width; TERM=dumb has neither.
 func TestTerminal(t *testing.T) {
 	for env, want := range map[string]string{
@@ -203,12 +173,6 @@ func TestProgressOnPTY(t *testing.T) {
 	if got := readPTY(master); !strings.HasSuffix(got, "\r\x1b[K") {
 		t.Errorf("left %q", got)
 	}
-}
-
-// readPTY reads what is left once the other end is closed, which the kernel reports as EIO.
-func readPTY(master *os.File) string {
-	got, _ := io.ReadAll(master)
-	return string(got)
 }
 
 // TestFullDevice: what couldn't be written is no success.

@@ -73,7 +73,7 @@ func scriptParams() testscript.Params {
 			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve,
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
 			"calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest, "take": take, "absent": absent,
-			"ran": ran, "debase64": debase64, "pack": pack, "swap": swap,
+			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap,
 		},
 	}
 }

@@ -406,7 +406,12 @@ func TestSchemas(t *testing.T) {
 	for path, args := range auditWords(t, home) {
 		words[path] = args
 	}
-	words["exec"], words["build"] = execWords(t), buildWords(t, home)
+	for path, args := range threadWords(t, home) {
+		words[path] = args
+	}
+	words["exec"], words["build"], words["run"] = execWords(t), buildWords(t, home), runWords(t, home)
+	words["thread resume"], words["thread list"] = resumeWords(t, home), words["run"][:2]
+	words["thread replay"] = words["thread resume"][:3]
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
 	words["auth set"], words["auth remove"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
 	all := commands()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
@@ -41,18 +41,19 @@ func newerFormat(found string) error {
 
 func isNewerFormat(err error) bool { return err != nil && fault.CodeOf(err) == fault.VersionMismatch }
 
-type object = map[string]any
+// A body is what a line says that isn't about a call. encoding/json writes it.
+type body interface{ check() error }
 
-// A body is what a line says that isn't about a call.
-type body interface {
-	check() error
-	object() object
-}
-
-// encode writes a body that check accepts.
+// encode writes a body that check accepts, as JCS.
 func encode(b body) []byte {
-	out, _ := jcs.Append(nil, b.object())
-	return out
+	text, err := json.Marshal(b)
+	if err == nil {
+		text, err = jcs.Canonical(nil, text)
+	}
+	if err != nil {
+		return nil // equal to no line
+	}
+	return text
 }
 
 var errForm = errors.New("invalid line format")
@@ -74,8 +75,8 @@ func decode(text []byte, b body) error {
 // A firstBody is in the first line of a journal.
 type firstBody struct {
 	Format  string `json:"format"`
-	Program string `json:"program"` // of a segment
-	Segment string `json:"segment"`
+	Program string `json:"program,omitempty"` // of a segment
+	Segment string `json:"segment,omitempty"`
 }
 
 func (f *firstBody) check() error {
@@ -91,15 +92,8 @@ func (f *firstBody) check() error {
 	return checkSegment(f.Segment)
 }
 
-func (f *firstBody) object() object {
-	if f.Segment == "" {
-		return object{"format": f.Format}
-	}
-	return object{"format": f.Format, "program": f.Program, "segment": f.Segment}
-}
-
 // first reads the first line of a journal.
-func (f *firstBody) first(l *journal.Line, kind string) error {
+func (f *firstBody) first(l *chain.Line, kind string) error {
 	if l.Kind != kind || l.N != 1 || !l.Prev.IsZero() || l.Call != "" {
 		return fmt.Errorf("the first line must be of kind %q", kind)
 	}
@@ -109,7 +103,7 @@ func (f *firstBody) first(l *journal.Line, kind string) error {
 // A machineBody tells the key of checkpoints that follow.
 type machineBody struct {
 	Key     key.Public      `json:"key"`
-	Voucher json.RawMessage `json:"voucher"`
+	Voucher json.RawMessage `json:"voucher,omitempty"`
 }
 
 // maxVoucher is what fits well into a line, and into each receipt.
@@ -120,18 +114,10 @@ func (m *machineBody) check() error {
 		return nil
 	}
 	v, err := jcs.Parse(m.Voucher)
-	if _, ok := v.(object); err != nil || !ok || len(m.Voucher) > maxVoucher {
+	if _, ok := v.(map[string]any); err != nil || !ok || len(m.Voucher) > maxVoucher {
 		return fmt.Errorf("the voucher must be a JSON object of at most %d bytes", maxVoucher)
 	}
 	return nil
-}
-
-func (m *machineBody) object() object {
-	if m.Voucher == nil {
-		return object{"key": m.Key.String()}
-	}
-	v, _ := jcs.Parse(m.Voucher)
-	return object{"key": m.Key.String(), "voucher": v}
 }
 
 // An openBody is a process's word that a segment begins with a line.
@@ -142,17 +128,13 @@ type openBody struct {
 
 func (o *openBody) check() error { return checkSegment(o.Segment) }
 
-func (o *openBody) object() object {
-	return object{"first": o.First.String(), "segment": o.Segment}
-}
-
 // A markBody says how far a segment goes. It is also a checkpoint's.
 type markBody struct {
-	Closed  bool       `json:"closed"` // nothing follows
-	Last    cas.Digest `json:"last"`   // the sum of the last line
+	Closed  bool       `json:"closed,omitempty"` // nothing follows
+	Last    cas.Digest `json:"last"`             // the sum of the last line
 	Lines   int64      `json:"lines"`
 	Segment string     `json:"segment"`
-	Sig     string     `json:"sig"` // of a checkpoint
+	Sig     string     `json:"sig,omitempty"` // of a checkpoint
 }
 
 func (m *markBody) check() error {
@@ -160,17 +142,6 @@ func (m *markBody) check() error {
 		return fmt.Errorf("invalid line count %d", m.Lines)
 	}
 	return checkSegment(m.Segment)
-}
-
-func (m *markBody) object() object {
-	o := object{"last": m.Last.String(), "lines": m.Lines, "segment": m.Segment}
-	if m.Closed {
-		o["closed"] = true
-	}
-	if m.Sig != "" {
-		o["sig"] = m.Sig
-	}
-	return o
 }
 
 // A segment's name is the second it began in, and 16 hexadecimal digits.

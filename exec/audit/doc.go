@@ -1,10 +1,10 @@
-// Package audit answers: what was run, by whom, with what, and is this still what was written down then?
+// Package audit records which calls were run, who ran them and with what, and detects later changes to these records.
 //
-// A Log is one process's way into the journals of a user. Begin writes what is known of a call before it may have a
-// side effect, End what became of it. Verify finds what was changed since, List and Stats read. What a line says
-// of a call is in package record, how journals hold it against accidents in package journal, which key signs in package
-// machine, and what can be shown to others of one call in package receipt. No line holds text that a tool or a model
-// wrote, nor parameters or results: only their digests, of parameters without secrets (package redact).
+// A Log is one process's access to the journals of a user. Begin writes what is known of a call before it may have a
+// side effect, End its outcome. Verify finds what was changed since, List and Stats read. What a line says of a call
+// is in package record, how lines follow each other in package chain, how they are appended in package cas/journal, which
+// key signs in package machine, and what can be shown to others of one call in package receipt. No line holds text that a
+// tool or a model wrote, nor parameters or results: only their digests, of parameters without secrets (package redact).
 //
 // # Files
 //
@@ -12,15 +12,15 @@
 //	DIR/head.jsonl.lock                                       locked while a line is added to it; says that there is one
 //	DIR/segments/2026-11/20261120T120001Z-0123456789abcdef.jsonl   one for each process
 //
-// with mode 0600 in directories of mode 0700. Each is a journal of lines of JCS, each of which has its number, the
-// sum of the line before, and its own:
+// with mode 0600 in directories of mode 0700. Each is a journal of lines of JCS. Each line has its number, the
+// sum of the line before, and its own sum:
 //
 //	{"at":"2026-11-20T12:00:02.000Z","body":{"format":"rye audit/1"},"kind":"head","line":1,"prev":"blake3:0000…","sum":"blake3:00c7…"}
 //
 // Lines of the head, by kind and body:
 //
 //	head        {"format":"rye audit/1"}                       the first
-//	machine     {"key":"sgGN…","voucher":{…}}                  a key that signs checkpoints, and who vouches for it, if anybody;
+//	machine     {"key":"sgGN…","voucher":{…}}                  a key that signs checkpoints, and the voucher for it, if any;
 //	                                                           before the key is used, and again now and then
 //	open        {"first":"blake3:9641…","segment":"2026…"}     a process begins a segment, with a line of this sum
 //	mark        {"last":"blake3:f613…","lines":2,"segment":…}  the segment has so many lines, the last with this sum
@@ -45,7 +45,7 @@
 //
 // A segment's file is there before the head names it, and the head's line before the first call. So Verify finds, with
 // the first bad line of each file: a line that was edited, cut out, added, doubled or put elsewhere; a segment that was
-// removed, replaced, or that nobody opened; the end of a segment that was cut off up to its last mark, and after it if it
+// removed or replaced, or that the head has no record of; the end of a segment that was cut off up to its last mark, and after it if it
 // was closed; a checkpoint that isn't by a machine that counts. Who holds a machine's key can write any log of that
 // machine, and the keys of who may read them lie in the same user's account: this is evidence towards others, and not
 // against that user.
@@ -56,8 +56,8 @@
 //
 // What a process leaves that dies in the middle of a line, or the power that fails, is no damage: such an end is passed
 // over, in the head by the next who writes. Everything else is. A head that is damaged at its end, or gone, isn't
-// continued (*journal.DamagedError): a person moves the directory away. A call that has begun and not ended runs, or its
-// process died and nobody knows what it did.
+// continued (*journal.DamagedError): a person moves the directory away. A call that has begun and not ended is still
+// running, or its process died and its outcome is unknown.
 //
 // # Bounds
 //

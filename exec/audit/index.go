@@ -8,7 +8,8 @@ import (
 	"os"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 )
 
 // A mark is how far a segment went at some time. The last one is known in full.
@@ -20,12 +21,12 @@ type mark struct {
 // A segmentState is what the head says of a segment.
 type segmentState struct {
 	name   string
-	opened journal.Line // without body
+	opened chain.Line // without body
 	first  cas.Digest
 	marks  []mark
 	lines  int64 // of the last mark
 	last   cas.Digest
-	marked journal.Line // the line of the head that says so, without body
+	marked chain.Line // the line of the head that says so, without body
 	closed bool
 }
 
@@ -33,29 +34,30 @@ type segmentState struct {
 type index struct {
 	segments []*segmentState // in the order they were opened
 	byName   map[string]*segmentState
-	last     journal.Line // of the head
+	last     chain.Line // of the head
 	torn     bool
 }
 
-// A visitor sees what is in a head besides segments. Its errors are problems of the line.
+// A visitor receives the machine and checkpoint lines of a head. Its errors are problems of the line.
 type visitor interface {
-	machine(l *journal.Line, m *machineBody) error
-	checkpoint(l *journal.Line, m *markBody) error
+	machine(l *chain.Line, m *machineBody) error
+	checkpoint(l *chain.Line, m *markBody) error
 }
 
-// readHead reads the head. On an error (a *journal.Problem, a newer format, or one of the file) the index holds what was read
+// readHead reads the head. On an error (a *chain.Problem, a newer format, or one of the file) the index holds what was read
 // before it. Without a head the index is empty.
-func readHead(dir string, v visitor, each func(*journal.Line) error) (*index, error) {
+func readHead(dir string, v visitor, each func(*chain.Line) error) (*index, error) {
 	x := &index{byName: map[string]*segmentState{}}
-	none := noHead(dir) // asked first: another process may make one at any time, and marks that there is one after that
-	f, err := os.Open(headPath(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return x, none
+	f, err := journal.Open(headPath(dir))
+	if _, lost := errors.AsType[*journal.DamagedError](err); lost {
+		return x, &chain.Problem{File: headName, Line: 1, Reason: "the head is missing"}
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return x, nil
 	} else if err != nil {
 		return x, err
 	}
 	defer f.Close()
-	r := journal.NewReader(headName, f)
+	r := chain.NewReader(headName, f)
 	for {
 		err := r.Next()
 		if err == io.EOF {
@@ -67,7 +69,7 @@ func readHead(dir string, v visitor, each func(*journal.Line) error) (*index, er
 			if isNewerFormat(err) {
 				return x, err
 			}
-			return x, &journal.Problem{File: headName, Line: r.Line.N, Reason: err.Error()}
+			return x, &chain.Problem{File: headName, Line: r.Line.N, Reason: err.Error()}
 		}
 		if err := each(&r.Line); err != nil {
 			return x, err
@@ -76,27 +78,13 @@ func readHead(dir string, v visitor, each func(*journal.Line) error) (*index, er
 		x.last.Body = nil
 	}
 	if x.torn = r.Torn; x.torn && r.Continues() || x.last.N == 0 {
-		return x, r.Problem("not a journal line, or changed after it was written")
+		return x, r.Problem("%s", journal.ErrDamaged)
 	}
 	return x, nil
 }
 
-// noHead says what it means that there is no head: nothing, if there never was one.
-func noHead(dir string) error {
-	info, err := os.Stat(journal.LockPath(headPath(dir)))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Size() > 0:
-		return &journal.Problem{File: headName, Line: 1, Reason: "the head is missing"}
-	}
-	return nil
-}
-
 // take takes a line of the head in.
-func (x *index) take(l *journal.Line, v visitor) error {
+func (x *index) take(l *chain.Line, v visitor) error {
 	if l.N == 1 {
 		return new(firstBody).first(l, kindHead)
 	}
@@ -129,7 +117,7 @@ func (x *index) take(l *journal.Line, v visitor) error {
 	return fmt.Errorf("unexpected line of kind %q", l.Kind)
 }
 
-func (x *index) open(l *journal.Line, o *openBody) error {
+func (x *index) open(l *chain.Line, o *openBody) error {
 	if s := x.byName[o.Segment]; s != nil {
 		if s.first != o.First || s.marks != nil {
 			return fmt.Errorf("segment %s was already opened", s.name)
@@ -143,7 +131,7 @@ func (x *index) open(l *journal.Line, o *openBody) error {
 	return nil
 }
 
-func (x *index) mark(l *journal.Line, m *markBody) error {
+func (x *index) mark(l *chain.Line, m *markBody) error {
 	s := x.byName[m.Segment]
 	switch {
 	case s == nil:
@@ -162,12 +150,12 @@ func (x *index) mark(l *journal.Line, m *markBody) error {
 }
 
 // openSegment opens a segment's file and reads its first line. Of one that ends before that, the reader is at its end.
-func openSegment(dir string, s *segmentState) (*os.File, *journal.Reader, error) {
+func openSegment(dir string, s *segmentState) (*os.File, *chain.Reader, error) {
 	f, err := os.Open(segmentPath(dir, s.name))
 	if err != nil {
 		return nil, nil, err
 	}
-	r := journal.NewReader(s.name, f)
+	r := chain.NewReader(s.name, f)
 	if err = r.Next(); err == nil {
 		err = checkFirst(&r.Line, s)
 	}
@@ -179,7 +167,7 @@ func openSegment(dir string, s *segmentState) (*os.File, *journal.Reader, error)
 }
 
 // checkFirst compares a segment's first line with what the head says.
-func checkFirst(l *journal.Line, s *segmentState) error {
+func checkFirst(l *chain.Line, s *segmentState) error {
 	var b firstBody
 	err := b.first(l, kindSegment)
 	if err == nil && (b.Segment != s.name || l.Sum != s.first) {
@@ -188,5 +176,5 @@ func checkFirst(l *journal.Line, s *segmentState) error {
 	if err == nil || isNewerFormat(err) {
 		return err
 	}
-	return &journal.Problem{File: s.name, Line: 1, Reason: err.Error()}
+	return &chain.Problem{File: s.name, Line: 1, Reason: err.Error()}
 }

@@ -9,18 +9,24 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 )
 
 // A Record is a call as the journals tell it.
 type Record struct {
-	Position record.Position // of its first line
-	Begin    time.Time
-	Call     record.Call
-	End      time.Time // zero with Outcome nil: it still runs, or its process died
-	Outcome  *record.Outcome
+	Begin time.Time   `json:"begin"`
+	Call  record.Call `json:"call"`
+	End   time.Time   `json:"end,omitzero"` // zero with Outcome nil: it still runs, or its process died
+	ID    string      `json:"id"`           // Call.ID
+
+	record.Position // of its first line
+
+	Outcome *record.Outcome `json:"outcome,omitempty"`
 }
+
+// MarshalJSON writes the record as Append does, so that a call is spelled in one way.
+func (r *Record) MarshalJSON() ([]byte, error) { return r.Append(nil), nil }
 
 // Append appends the record as JCS: a line of an export, without its LF.
 func (r *Record) Append(b []byte) []byte {
@@ -58,11 +64,11 @@ func (f *Filter) skips(s *segmentState) bool {
 	return !f.Until.IsZero() && !s.opened.At.Before(f.Until) || s.closed && s.marked.At.Before(f.Since)
 }
 
-// nobody looks at a head for its segments alone.
-type nobody struct{}
+// noVisitor is for reading only the segments of a head.
+type noVisitor struct{}
 
-func (nobody) machine(*journal.Line, *machineBody) error { return nil }
-func (nobody) checkpoint(*journal.Line, *markBody) error { return nil }
+func (noVisitor) machine(*chain.Line, *machineBody) error { return nil }
+func (noVisitor) checkpoint(*chain.Line, *markBody) error { return nil }
 
 // List returns the records of a directory, segment by segment as these were opened. Those of calls that haven't ended
 // come at the end of their segment. A line that isn't as it was written is an error, behind which the next segment
@@ -70,7 +76,7 @@ func (nobody) checkpoint(*journal.Line, *markBody) error { return nil }
 // records.
 func List(ctx context.Context, dir string, filter Filter) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
-		x, err := readHead(dir, nobody{}, func(*journal.Line) error { return ctx.Err() })
+		x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
 		if err != nil && !yield(nil, err) {
 			return
 		}
@@ -144,7 +150,7 @@ func records(ctx context.Context, dir string, s *segmentState, visit func(*Recor
 		c, err := take(r, open)
 		switch {
 		case err != nil:
-			return &journal.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
+			return &chain.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
 		case c.Outcome == nil:
 			if order = append(order, c); len(order) > 2*len(open)+64 {
 				order = slices.DeleteFunc(order, func(c *Record) bool { return c.Outcome != nil })
@@ -165,13 +171,13 @@ func records(ctx context.Context, dir string, s *segmentState, visit func(*Recor
 }
 
 // take reads a line about a call.
-func take(r *journal.Reader, open map[string]*Record) (*Record, error) {
+func take(r *chain.Reader, open map[string]*Record) (*Record, error) {
 	l := &r.Line
 	c := open[l.Call]
 	switch {
 	case l.Kind == kindBegin && c == nil:
 		call, err := record.ParseCall(l.Call, l.Body)
-		c = &Record{Position: record.Position{Segment: r.File, Line: l.N, Sum: l.Sum}, Begin: l.At, Call: call}
+		c = &Record{Position: record.Position{Segment: r.File, Line: l.N, Sum: l.Sum}, ID: l.Call, Begin: l.At, Call: call}
 		open[l.Call] = c
 		return c, err
 	case l.Kind == kindEnd && c != nil:

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -99,7 +99,7 @@ func exported(t *testing.T, dir string) (b []byte) {
 	return b
 }
 
-// Many calls at once, of which some never end, take no more memory than there are at once.
+// Many calls, some of them without an end, take only the memory of those open at once.
 func TestListOpen(t *testing.T) {
 	dir := t.TempDir()
 	l := newLog(t, dir, nil)
@@ -230,7 +230,7 @@ func FuzzVerify(f *testing.F) {
 			if err == nil && r.Call.Check() != nil {
 				t.Errorf("listed %+v", r)
 			}
-			if _, ok := errors.AsType[*journal.Problem](err); err != nil && !ok && !isHead {
+			if _, ok := errors.AsType[*chain.Problem](err); err != nil && !ok && !isHead {
 				t.Error(err)
 			}
 		}

@@ -2,13 +2,11 @@ package audit
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -16,7 +14,8 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
@@ -51,15 +50,14 @@ const (
 // A Log is one process's way into the journals. It may be used by any number of goroutines.
 type Log struct {
 	o        Options
-	head     journal.Shared
+	head     journal.Journal
 	required atomic.Bool
 
-	mu      sync.Mutex // of what follows, down to err
-	file    *os.File   // the segment; nil before the first call and after Close
+	mu      sync.Mutex      // of what follows, down to err
+	file    *journal.Writer // of the segment; nil before the first call and after Close
 	segment string
-	started bool // the head knows of it
-	size    int64
-	last    journal.Line    // of the segment, without body
+	started bool            // the head knows of it
+	last    chain.Line      // of the segment, without body
 	open    map[string]bool // calls that have begun
 	err     error           // why nothing can be written any more
 	buf     []byte
@@ -83,13 +81,17 @@ func Open(o Options) (*Log, error) {
 	}
 	l := &Log{o: o, open: map[string]bool{}}
 	l.required.Store(o.Required)
-	l.head = journal.Shared{
-		Path:  headPath(o.Dir),
-		Wait:  cmp.Or(o.Wait, 30*time.Second),
-		First: func() journal.Line { return l.line(kindHead, &firstBody{Format: format}) },
-		Check: func(first *journal.Line) error { return new(firstBody).first(first, kindHead) },
-	}
+	l.head = journal.Journal{Path: headPath(o.Dir), Wait: o.Wait, Check: checkHead, Line: func(b []byte) bool { return new(chain.Line).Scan(b) }}
 	return l, nil
+}
+
+// checkHead refuses a head in another format by its first line. What isn't a line is refused as damage.
+func checkHead(b []byte) error {
+	var first chain.Line
+	if !first.Scan(b) {
+		return nil
+	}
+	return new(firstBody).first(&first, kindHead)
 }
 
 // Require has calls begin, from now on, only once their lines can't be lost.
@@ -236,7 +238,10 @@ func (l *Log) start(ctx context.Context) error {
 	// After a failure here the next call tries again with the same file. If the head knows of it nevertheless, it is
 	// told twice.
 	first := l.last.Sum
-	err = l.head.Append(ctx, func(t *journal.Tail) ([]journal.Line, error) { return l.announce(t, first), nil })
+	err = l.tell(ctx, func(t *chain.Tail) error {
+		l.announce(t, first)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -250,44 +255,48 @@ func (l *Log) create(segment string, now time.Time) error {
 	first := l.line(kindSegment, &firstBody{format, l.o.Program, segment})
 	first.At, first.N = now, 1
 	b := first.Append(nil)
-	path := segmentPath(l.o.Dir, segment)
-	d := &l.head.Disk
-	if err := d.MakeDirectory(filepath.Dir(path)); err != nil {
-		return err
-	}
-	f, err := d.Create(path)
+	f, err := l.head.Hook.Create(segmentPath(l.o.Dir, segment), b)
 	if err != nil {
 		return err
 	}
-	err = d.Write(f, b, 0)
-	if err == nil {
-		err = d.SyncDirectory(filepath.Dir(path))
-	}
-	if err != nil {
-		return errors.Join(err, f.Close(), os.Remove(path))
-	}
-	l.file, l.segment, l.size, l.last = f, segment, int64(len(b)), first
+	l.file, l.segment, l.last = f, segment, first
 	return nil
 }
 
-// line is a line of the head or the first of a segment.
-func (l *Log) line(kind string, b body) journal.Line {
-	return journal.Line{At: l.o.Now().UTC(), Body: encode(b), Kind: kind}
+// tell adds lines to the head.
+func (l *Log) tell(ctx context.Context, add func(*chain.Tail) error) error {
+	err := l.head.Append(ctx, func(end *journal.Tail) ([]byte, error) {
+		t := chain.TailOf(end.Lines)
+		if end.Size == 0 {
+			t.Add(l.line(kindHead, &firstBody{Format: format}))
+		}
+		err := add(t)
+		return t.Added, err
+	})
+	if e, ok := errors.AsType[*journal.DamagedError](err); ok {
+		return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "audit-log").On("path", e.Path).
+			Because("rye doesn't append to a damaged journal: keep a copy, then move its directory away").Try("rye audit verify")
+	}
+	return err
 }
 
-// announce returns the lines that begin a segment in the head. The key is told again if it wasn't lately, so that nobody
-// has to look far.
-func (l *Log) announce(t *journal.Tail, first cas.Digest) []journal.Line {
-	var lines []journal.Line
+// line is a line of the head or the first of a segment.
+func (l *Log) line(kind string, b body) chain.Line {
+	return chain.Line{At: l.o.Now().UTC(), Body: encode(b), Kind: kind}
+}
+
+// announce adds the lines that begin a segment in the head. The key is repeated if it isn't among the last lines, so that
+// a reader finds it nearby.
+func (l *Log) announce(t *chain.Tail, first cas.Digest) {
 	mine := l.line(kindMachine, &machineBody{l.o.Key.Public(), l.o.Voucher})
 	told := false
 	for o := range t.Last() {
 		told = told || o.Kind == kindMachine && bytes.Equal(o.Body, mine.Body)
 	}
 	if !told {
-		lines = append(lines, t.Next(mine))
+		t.Add(mine)
 	}
-	return append(lines, t.Next(l.line(kindOpen, &openBody{first, l.segment})))
+	t.Add(l.line(kindOpen, &openBody{first, l.segment}))
 }
 
 // write adds a line to the segment.
@@ -295,18 +304,17 @@ func (l *Log) write(kind, call string, body []byte) (record.Position, error) {
 	if l.err != nil {
 		return record.Position{}, l.err
 	}
-	next := journal.Line{At: l.o.Now().UTC(), Body: body, Call: call, Kind: kind, N: l.last.N + 1, Prev: l.last.Sum}
+	next := chain.Line{At: l.o.Now().UTC(), Body: body, Call: call, Kind: kind, N: l.last.N + 1, Prev: l.last.Sum}
 	l.buf = next.Append(l.buf[:0])
 	if len(l.buf) > journal.MaxLine {
 		return record.Position{}, record.Invalid("call", "has %d bytes, more than %d", len(l.buf), journal.MaxLine)
 	}
-	if err := l.head.Disk.Write(l.file, l.buf, l.size); err != nil {
+	if err := l.file.Append(l.buf); err != nil {
 		if _, ok := errors.AsType[*journal.CutError](err); ok {
 			l.err = broken(err)
 		}
 		return record.Position{}, err
 	}
-	l.size += int64(len(l.buf))
 	next.Body = nil
 	l.last = next
 	return record.Position{Segment: l.segment, Line: next.N, Sum: next.Sum}, nil
@@ -333,7 +341,7 @@ func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 	case !l.started, !closed && signed && l.checkpointed == last.N:
 		return nil
 	}
-	if err := l.head.Disk.Sync(f); err != nil {
+	if err := f.Sync(); err != nil {
 		// What the system didn't sync once it may never sync, and say that it did.
 		l.mu.Lock()
 		l.err = broken(err)
@@ -341,12 +349,12 @@ func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 		return err
 	}
 	body := markBody{Closed: closed, Last: last.Sum, Lines: last.N, Segment: l.segment}
-	err = l.head.Append(ctx, func(t *journal.Tail) ([]journal.Line, error) {
+	err = l.tell(ctx, func(t *chain.Tail) error {
 		if !signed {
-			return []journal.Line{t.Next(l.line(kindMark, &body))}, nil
+			t.Add(l.line(kindMark, &body))
+			return nil
 		}
-		c, err := l.checkpoint(t, body)
-		return []journal.Line{c}, err
+		return l.checkpoint(t, body)
 	})
 	if err != nil {
 		return err
@@ -358,14 +366,15 @@ func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 	return nil
 }
 
-// checkpoint is a line that the machine signs as it stands behind t.
-func (l *Log) checkpoint(t *journal.Tail, b markBody) (journal.Line, error) {
+// checkpoint adds a line that the machine signs as it stands behind t.
+func (l *Log) checkpoint(t *chain.Tail, b markBody) error {
 	c := l.line(kindCheckpoint, &b)
 	t.Place(&c)
 	s, err := sign.New(c.Sum, claimOf(b.Segment), l.o.Key, c.At)
 	b.Sig = s.String()
 	c.Body = encode(&b)
-	return t.Next(c), err
+	t.Add(c)
+	return err
 }
 
 // claimOf is what a machine says of the digest of a checkpoint.

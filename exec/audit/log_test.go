@@ -17,7 +17,8 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
@@ -317,7 +318,7 @@ func TestGroupCommit(t *testing.T) {
 	var mu sync.Mutex
 	syncs := 0
 	entered, release := make(chan bool, 1), make(chan bool)
-	l.head.Disk.Hook = func(op, path string, _ []byte) error {
+	l.head.Hook = func(op, path string, _ []byte) error {
 		if op == "sync" && path != headPath(dir) {
 			mu.Lock()
 			syncs++
@@ -358,7 +359,7 @@ func TestGroupCommit(t *testing.T) {
 	if syncs > 3 {
 		t.Errorf("%d syncs for 51 calls", syncs)
 	}
-	l.head.Disk.Hook = nil
+	l.head.Hook = nil
 	must(t, l.Close(t.Context()))
 	if r := sound(t, dir); r.Calls != 52 || r.Unfinished != 51 {
 		t.Errorf("%+v", r)
@@ -388,12 +389,12 @@ func TestCheckpointsByThemselves(t *testing.T) {
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
 	run(t, newLog(t, dir, nil), "a")
-	d := journal.Shared{Path: headPath(dir), Wait: time.Second, Check: func(*journal.Line) error { return nil }}
+	other := newLog(t, dir, nil)
 	inside, leave := make(chan bool), make(chan bool)
-	go d.Append(context.Background(), func(*journal.Tail) ([]journal.Line, error) {
+	go other.tell(context.Background(), func(*chain.Tail) error {
 		inside <- true
 		<-leave
-		return nil, nil
+		return nil
 	})
 	<-inside
 	defer close(leave)
@@ -427,7 +428,7 @@ func TestHeadMade(t *testing.T) {
 		for range 3 {
 			readers.Go(func() {
 				for {
-					x, err := readHead(dir, nobody{}, func(*journal.Line) error { return nil })
+					x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return nil })
 					if err != nil {
 						t.Errorf("round %d: %v", round, err)
 					}

@@ -9,13 +9,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
@@ -24,16 +23,16 @@ import (
 
 // A Report is what Verify found.
 type Report struct {
-	Segments    int64              `json:"segments"`
-	Lines       int64              `json:"lines"` // of segments
-	Calls       int64              `json:"calls"`
-	Unfinished  int64              `json:"unfinished"`  // calls without an end: they run, or their process died
-	Checkpoints int64              `json:"checkpoints"` // all of them hold, unless there is a problem
-	Tail        int64              `json:"tail"`        // lines of which the head doesn't know: taking them away would not be found
-	Torn        int64              `json:"torn"`        // journals that end in the middle of a line
-	Head        record.Position    `json:"head"`        // to be remembered elsewhere, and given to Verify another time
-	Machines    []Machine          `json:"machines"`
-	Problems    []*journal.Problem `json:"problems"` // at most one for each file, sorted
+	Segments    int64            `json:"segments"`
+	Lines       int64            `json:"lines"` // of segments
+	Calls       int64            `json:"calls"`
+	Unfinished  int64            `json:"unfinished"`  // calls without an end: they run, or their process died
+	Checkpoints int64            `json:"checkpoints"` // all of them hold, unless there is a problem
+	Tail        int64            `json:"tail"`        // lines that the head has no mark of: their removal would not be detected
+	Torn        int64            `json:"torn"`        // journals that end in the middle of a line
+	Head        record.Position  `json:"head"`        // to be remembered elsewhere, and given to Verify another time
+	Machines    []Machine        `json:"machines"`
+	Problems    []*chain.Problem `json:"problems"` // at most one for each file, sorted
 }
 
 // A Machine is a key that signed checkpoints.
@@ -45,7 +44,7 @@ type Machine struct {
 	vouchers    [][]byte
 }
 
-// maxProblems bounds what a report says. Behind so many nobody looks any more.
+// maxProblems bounds a report: more problems than this help no reader.
 const maxProblems = 1000
 
 // Verify reads the journals of a directory. Each checkpoint must be signed by a machine that one of the keys vouches for, or
@@ -56,14 +55,15 @@ const maxProblems = 1000
 // What is wrong with the journals is in the report; the error is for what can't be read, and a *VersionError.
 func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.Position) (*Report, error) {
 	v := &verifier{ctx: ctx, dir: dir, keys: keys, seen: map[string][]record.Position{}, machines: map[key.Fingerprint]*Machine{}}
-	v.report.Machines, v.report.Problems = []Machine{}, []*journal.Problem{}
+	v.report.Machines, v.report.Problems = []Machine{}, []*chain.Problem{}
 	for _, p := range seen {
 		v.seen[p.Segment] = append(v.seen[p.Segment], p)
 	}
 	for _, list := range v.seen {
 		slices.SortFunc(list, func(a, b record.Position) int { return int(a.Line - b.Line) })
 	}
-	// Whoever opens a segment makes the file first: of what is in the folder now, the head knows when there is more in it.
+	// A process creates a segment's file before the head names it: once a file listed here has more than its first line, the
+	// head has a record of it.
 	files, err := segmentFiles(dir)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.P
 	if err := v.segments(x, files); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(v.report.Problems, func(a, b *journal.Problem) int { return strings.Compare(a.File, b.File) })
+	slices.SortFunc(v.report.Problems, func(a, b *chain.Problem) int { return strings.Compare(a.File, b.File) })
 	return &v.report, nil
 }
 
@@ -86,16 +86,15 @@ type verifier struct {
 	seen     map[string][]record.Position
 	machines map[key.Fingerprint]*Machine
 	order    []*Machine
-	jobs     chan signature
+	signed   []signature
 
 	mu      sync.Mutex
-	badSig  int64 // the first line of the head with a bad signature
 	report  Report
 	headBad bool
 }
 
 // found adds a problem.
-func (v *verifier) found(p *journal.Problem) {
+func (v *verifier) found(p *chain.Problem) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.report.Problems) < maxProblems {
@@ -105,37 +104,27 @@ func (v *verifier) found(p *journal.Problem) {
 
 // head verifies the head.
 func (v *verifier) head() (*index, error) {
-	v.jobs = make(chan signature, 64)
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), 8) {
-		workers.Go(v.signatures)
-	}
 	seen := v.seen[""]
-	var lost *journal.Problem
-	x, err := readHead(v.dir, v, func(l *journal.Line) error {
+	var lost *chain.Problem
+	x, err := readHead(v.dir, v, func(l *chain.Line) error {
 		if lost == nil {
 			lost = compare(&seen, l, headName)
 		}
 		return v.ctx.Err()
 	})
-	close(v.jobs)
-	workers.Wait()
-	problem, bad := errors.AsType[*journal.Problem](err)
-	switch {
-	case bad:
-	case err != nil:
+	problem, bad := errors.AsType[*chain.Problem](err)
+	if err != nil && !bad {
+		return nil, err
+	}
+	forged, err := v.forged()
+	if err != nil {
 		return nil, err
 	}
 	if problem == nil && len(seen) > 0 && lost == nil {
-		lost = &journal.Problem{File: headName, Line: x.last.N + 1, Reason: fmt.Sprintf("line %d existed before", seen[0].Line)}
+		lost = &chain.Problem{File: headName, Line: x.last.N + 1, Reason: fmt.Sprintf("line %d existed before", seen[0].Line)}
 	}
-	first := []*journal.Problem{problem, lost}
-	if v.badSig > 0 {
-		first = append(first, &journal.Problem{File: headName, Line: v.badSig, Reason: "invalid checkpoint signature"})
-	}
-	first = append(first, v.unknown())
-	var worst *journal.Problem
-	for _, p := range first {
+	var worst *chain.Problem
+	for _, p := range []*chain.Problem{problem, lost, forged, v.unknown()} {
 		if p != nil && (worst == nil || p.Line < worst.Line) {
 			worst = p
 		}
@@ -152,16 +141,16 @@ func (v *verifier) head() (*index, error) {
 }
 
 // compare looks at a line that should be one that was seen.
-func compare(seen *[]record.Position, l *journal.Line, file string) *journal.Problem {
+func compare(seen *[]record.Position, l *chain.Line, file string) *chain.Problem {
 	for ; len(*seen) > 0 && (*seen)[0].Line <= l.N; *seen = (*seen)[1:] {
 		if p := (*seen)[0]; p.Line < l.N || p.Sum != l.Sum {
-			return &journal.Problem{File: file, Line: p.Line, Reason: fmt.Sprintf("replaced: this line was %s before", p.Sum.Short())}
+			return &chain.Problem{File: file, Line: p.Line, Reason: fmt.Sprintf("replaced: this line was %s before", p.Sum.Short())}
 		}
 	}
 	return nil
 }
 
-func (v *verifier) machine(_ *journal.Line, m *machineBody) error {
+func (v *verifier) machine(_ *chain.Line, m *machineBody) error {
 	f := m.Key.Fingerprint()
 	k := v.machines[f]
 	if k == nil {
@@ -185,7 +174,7 @@ type signature struct {
 	key     key.Public
 }
 
-func (v *verifier) checkpoint(l *journal.Line, m *markBody) error {
+func (v *verifier) checkpoint(l *chain.Line, m *markBody) error {
 	s, err := sign.ParseLine(m.Sig)
 	if err != nil {
 		return err
@@ -201,27 +190,30 @@ func (v *verifier) checkpoint(l *journal.Line, m *markBody) error {
 	open, body := *l, *m
 	body.Sig = ""
 	open.Body = encode(&body)
-	v.jobs <- signature{l.N, s, cas.Sum(open.AppendOpen(nil)), claimOf(m.Segment), k.Key}
+	v.signed = append(v.signed, signature{l.N, s, cas.Sum(open.AppendOpen(nil)), claimOf(m.Segment), k.Key})
 	return nil
 }
 
-// signatures checks those that come.
-func (v *verifier) signatures() {
-	for s := range v.jobs {
+// forged returns the first checkpoint whose signature doesn't hold.
+func (v *verifier) forged() (first *chain.Problem, err error) {
+	err = cas.Parallel(v.ctx, 0, len(v.signed), func(_ context.Context, i int) error {
+		s := &v.signed[i]
 		if s.line.Digest == s.content && s.line.Tree.IsZero() && s.claim.Holds(s.line, s.key) {
-			continue
+			return nil
 		}
 		v.mu.Lock()
-		if v.badSig == 0 || s.at < v.badSig {
-			v.badSig = s.at
+		defer v.mu.Unlock()
+		if first == nil || s.at < first.Line {
+			first = &chain.Problem{File: headName, Line: s.at, Reason: "invalid checkpoint signature"}
 		}
-		v.mu.Unlock()
-	}
+		return nil
+	})
+	return first, err
 }
 
-// unknown looks who vouches for the machines, and returns the first checkpoint of one for which nobody does.
-func (v *verifier) unknown() *journal.Problem {
-	var first *journal.Problem
+// unknown looks up which key vouches for each machine, and returns the first checkpoint of a machine without one.
+func (v *verifier) unknown() *chain.Problem {
+	var first *chain.Problem
 	for _, k := range v.order {
 		for _, b := range k.vouchers {
 			if by, err := machine.Check(b, k.Key, v.keys); err == nil && k.By.IsZero() {
@@ -237,7 +229,7 @@ func (v *verifier) unknown() *journal.Problem {
 		v.report.Machines = append(v.report.Machines, *k)
 		if len(v.keys) > 0 && k.By.IsZero() && (first == nil || k.first < first.Line) {
 			reason := fmt.Sprintf("checkpoint signed by machine %s, which none of the keys vouches for", k.Key.Fingerprint().Short())
-			first = &journal.Problem{File: headName, Line: k.first, Reason: reason}
+			first = &chain.Problem{File: headName, Line: k.first, Reason: reason}
 		}
 	}
 	return first
@@ -252,37 +244,14 @@ func (v *verifier) segments(x *index, files []string) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.seen)) {
 			if name != "" && x.byName[name] == nil {
-				v.found(&journal.Problem{File: name, Line: 1, Reason: "this segment existed before, but the head has no record of it"})
+				v.found(&chain.Problem{File: name, Line: 1, Reason: "this segment existed before, but the head has no record of it"})
 			}
 		}
 	}
-	jobs := make(chan *segmentState)
-	ctx, stop := context.WithCancelCause(v.ctx)
-	defer stop(nil)
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), 8) {
-		workers.Go(func() {
-			for s := range jobs {
-				if err := v.segment(ctx, s); err != nil {
-					stop(err)
-				}
-			}
-		})
-	}
-	for _, s := range x.segments {
-		select {
-		case jobs <- s:
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	close(jobs)
-	workers.Wait()
-	return context.Cause(ctx)
+	return cas.Parallel(v.ctx, 0, len(x.segments), func(ctx context.Context, i int) error { return v.segment(ctx, x.segments[i]) })
 }
 
-// strangers looks at the files of which the head doesn't know. What it was told of while it was read, it knows by now.
+// strangers reports files that the head has no record of. It reads the head again for those added since the first read.
 func (v *verifier) strangers(x *index, files []string) error {
 	var goOn []string
 	for _, name := range files {
@@ -300,30 +269,30 @@ func (v *verifier) strangers(x *index, files []string) error {
 	if len(goOn) == 0 {
 		return nil
 	}
-	now, err := readHead(v.dir, nobody{}, func(*journal.Line) error { return v.ctx.Err() })
-	if _, bad := errors.AsType[*journal.Problem](err); err != nil && !bad {
+	now, err := readHead(v.dir, noVisitor{}, func(*chain.Line) error { return v.ctx.Err() })
+	if _, bad := errors.AsType[*chain.Problem](err); err != nil && !bad {
 		return err
 	}
 	for _, name := range goOn {
 		if now.byName[name] == nil {
-			v.found(&journal.Problem{File: name, Line: 1, Reason: "the head has no record of this segment"})
+			v.found(&chain.Problem{File: name, Line: 1, Reason: "the head has no record of this segment"})
 		}
 	}
 	return nil
 }
 
-// goesOn reports whether a segment has more than what is written before the head is told of it: whoever dies between the
-// two leaves a first line, or less.
+// goesOn reports whether a segment has more than its first line, which is written before the head names the segment. A
+// process that dies between the two leaves a first line, or less.
 func (v *verifier) goesOn(name string) (bool, error) {
 	f, err := os.Open(segmentPath(v.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // whoever couldn't write its first line has removed it
+		return false, nil // a process that couldn't write its first line has removed it
 	}
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	r := journal.NewReader(name, f)
+	r := chain.NewReader(name, f)
 	if err = r.Next(); err == nil {
 		err = r.Next()
 	}
@@ -342,7 +311,7 @@ func (v *verifier) segment(ctx context.Context, s *segmentState) error {
 	r.Tail += max(0, n.lines-max(s.lines, 1))
 	r.Torn += n.torn
 	v.mu.Unlock()
-	if p, ok := errors.AsType[*journal.Problem](err); ok {
+	if p, ok := errors.AsType[*chain.Problem](err); ok {
 		v.found(p)
 		return nil
 	}
@@ -358,7 +327,7 @@ type counts struct {
 func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []record.Position) error {
 	f, r, err := openSegment(dir, s)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &journal.Problem{File: s.name, Line: 1, Reason: "the segment is missing"}
+		return &chain.Problem{File: s.name, Line: 1, Reason: "the segment is missing"}
 	} else if err != nil {
 		return err
 	}
@@ -396,9 +365,9 @@ func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []r
 }
 
 // take takes a line in.
-func (n *counts) take(l *journal.Line, s *segmentState, marks *[]mark) error {
+func (n *counts) take(l *chain.Line, s *segmentState, marks *[]mark) error {
 	bad := func(format string, args ...any) error {
-		return &journal.Problem{File: s.name, Line: l.N, Reason: fmt.Sprintf(format, args...)}
+		return &chain.Problem{File: s.name, Line: l.N, Reason: fmt.Sprintf(format, args...)}
 	}
 	for ; len(*marks) > 0 && (*marks)[0].lines <= l.N; *marks = (*marks)[1:] {
 		k := (*marks)[0]

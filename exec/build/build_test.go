@@ -166,7 +166,7 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// A project that isn't there is nobody's failed step.
+// A missing project directory is an error of the build, not a failed step.
 func TestNoProject(t *testing.T) {
 	w := newWorld(t, diamond)
 	if err := os.RemoveAll(w.dir); err != nil {
@@ -327,7 +327,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// In a directory that is an output stays what the result has, and what nobody can make again.
+// An output directory keeps the files of the result, and files that the build can't recreate.
 func TestStrays(t *testing.T) {
 	w := newWorld(t, "  all: {tool: \"tool:all\", inputs: [\"src/**\"], outputs: [dist]}\n")
 	out := map[string]string{"dist/a": "a", "dist/b": "b"}
@@ -376,7 +376,7 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// What somebody else has put into the index, or changed in it, counts for nothing.
+// Entries that another user added to the index or changed in it are ignored.
 func TestPoisoned(t *testing.T) {
 	w := newWorld(t, "  one: {tool: \"tool:one\", inputs: [\"src/**\"], outputs: [out/one]}\n")
 	r, err := w.build()
@@ -439,7 +439,7 @@ func TestRotten(t *testing.T) {
 	blob := cas.Sum([]byte("one: src/a=a"))
 	for what, bad := range map[string]cas.Digest{"file": blob, "tree": r.Steps[0].Outputs} {
 		w.store.bad = map[cas.Digest]bool{bad: true}
-		w.want("one unchanged") // nobody asks the store
+		w.want("one unchanged") // the build doesn't read the store
 		w.put("out/one", "touched")
 		r, err := w.build()
 		if err != nil || r.Steps[0].State != build.Ran || !strings.Contains(r.Steps[0].Note, "isn't in the store any more, as it was: ") {

@@ -2,7 +2,6 @@ package build
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // strays are the files in the outputs of a step that neither the new result has nor the last one had.
@@ -36,9 +36,6 @@ func strays(step string, found, next, last Files) (gone []string, err error) {
 	}
 	return gone, nil
 }
-
-// temporary begins the names of files that are being written, which no tree takes in.
-const temporary = ".rye-tmp-build-"
 
 // place makes the outputs in a project what a result has, and takes away what is gone. Each file is as it was, or
 // whole.
@@ -77,8 +74,7 @@ func removeEmpty(root *os.Root, path string) {
 // put writes one file. Its bytes are hashed on the way, and it gets its name when they were right.
 func put(ctx context.Context, root *os.Root, src cas.Getter, path string, e cas.Entry) (err error) {
 	name := filepath.FromSlash(path)
-	dir := filepath.Dir(name)
-	if err := root.MkdirAll(dir, 0o777); err != nil {
+	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
 	o, err := src.Get(ctx, e.ID())
@@ -90,17 +86,8 @@ func put(ctx context.Context, root *os.Root, src cas.Getter, path string, e cas.
 	if e.Mode == cas.Exec {
 		mode = 0o777
 	}
-	temp := filepath.Join(dir, temporary+rand.Text())
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
+	return osfile.In{Root: root, Lazy: true}.Write(name, mode, false, func(f *os.File) error {
+		_, err := io.Copy(f, o)
 		return err
-	}
-	_, err = io.Copy(f, o)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = root.Rename(temp, name)
-	}
-	if err != nil {
-		root.Remove(temp)
-	}
-	return err
+	})
 }

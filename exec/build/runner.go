@@ -147,7 +147,7 @@ func collect(ctx context.Context, j *Job) (cas.Digest, error) {
 	}
 	for _, out := range outs {
 		if len(files.below([]string{out})) == 0 {
-			return cas.Digest{}, noOutput(j.Step.Name, out, errors.New("there is no file in it"))
+			return cas.Digest{}, noOutput(j.Step.Name, out, errors.New("it has no file"))
 		}
 	}
 	return made.ID.Digest, nil

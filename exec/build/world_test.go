@@ -52,7 +52,7 @@ type rotten struct {
 func (r *rotten) collect(ctx context.Context) {
 	if r.first != nil {
 		r.first()
-		r.Store.Missing(ctx, nil) // which looks at the disk: what has gone is readable as long as nobody does
+		r.Store.Missing(ctx, nil) // rereads the disk: until then removed objects stay readable
 	}
 }
 

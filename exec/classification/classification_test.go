@@ -100,37 +100,16 @@ func with(match, policy string) string {
 	return fmt.Sprintf("patterns: [{id: x, category: transient, retryable: true, match: %s, retry_policy: %s}]\ndefault: {category: permanent, retryable: false}\n", match, policy)
 }
 
-// TestConditions: every operator, on values of the right type and of others.
-func TestConditions(t *testing.T) {
-	doc := object{"num": int64(3), "f": 3.5, "s": "Ünï x", "null": nil, "list": []any{"a", object{"b": true}}, "deep": object{"er": object{"s": "ye"}}}
-	for match, want := range map[string]bool{
-		`{path: num, value: 3}`: true, `{path: num, value: 3.0}`: true, `{path: num, value: "3"}`: false, `{path: num, op: ne, value: 4}`: true,
-		`{path: num, op: ne, value: 3}`: false, `{path: none}`: true, `{path: "null", value: null}`: true, `{path: num}`: false,
-		`{path: num, op: gt, value: 2}`: true, `{path: num, op: gt, value: 3}`: false, `{path: f, op: gte, value: 3.5}`: true, `{path: num, op: lt, value: 3.5}`: true,
-		`{path: num, op: lte, value: 2}`: false, `{path: num, op: gt, value: "2"}`: false, `{path: s, op: gt, value: "A"}`: true, `{path: s, op: gt, value: 1}`: false,
-		`{path: none, op: lt, value: 1}`: false, `{path: list, op: lt, value: 1}`: false,
-		`{path: num, op: in, value: [1, 3]}`: true, `{path: num, op: in, value: []}`: false, `{path: s, op: in, value: ["x"]}`: false,
-		`{path: s, op: contains, value: "üNÏ"}`: true, `{path: num, op: contains, value: "3"}`: false, `{path: s, op: regex, value: "^ü.* X$"}`: true, `{path: num, op: regex, value: "3"}`: false,
-		`{path: s, op: regex, value: "a|x)|(b"}`: false,
-		`{path: num, op: exists}`:                true, `{path: "null", op: exists}`: false, `{path: none.at.all, op: exists}`: false,
-		`{path: list.0, value: a}`: true, `{path: list.1.b, value: true}`: true, `{path: list.2, op: exists}`: false, `{path: list.x, op: exists}`: false, `{path: list.-1, op: exists}`: false,
-		`{path: deep.er.s, value: ye}`: true, `{path: deep.er, value: {s: ye}}`: true, `{path: list, op: eq, value: [a, {b: true}]}`: true,
-		`{any: [{path: num, value: 1}, {path: num, value: 3}]}`: true, `{any: [{path: num, value: 1}]}`: false, `{all: [{path: num, value: 3}, {path: num, value: 1}]}`: false,
-		`{all: [{path: num, value: 3}, {not: {path: num, value: 1}}]}`: true, `{not: {any: [{path: num, op: exists}]}}`: false,
-	} {
-		rules, err := read(t, with(match, "{type: fixed, delay: 1}"))
-		if strings.Contains(match, "a|x)") {
-			if err == nil {
-				t.Errorf("%s is accepted", match)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s: %v", match, err)
-			continue
-		}
-		if got := rules.Of(doc); got.Retryable != want {
-			t.Errorf("%s: %v", match, got)
+// TestMessage: of a message only so much is searched, and the caller's failure stays as it is.
+func TestMessage(t *testing.T) {
+	rules, err := read(t, with(`'error.message matches "timed out"'`, "{type: fixed, delay: 1}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pad, want := range map[int]bool{0: true, 4087: true, 4088: false} {
+		doc := object{"error": object{"message": strings.Repeat("x", pad) + "timed out"}}
+		if got := rules.Of(doc).Retryable; got != want || len(doc["error"].(object)["message"].(string)) != pad+9 {
+			t.Errorf("after %d bytes: %v", pad, got)
 		}
 	}
 }
@@ -163,8 +142,6 @@ default: {category: transient, retryable: true, retry_policy: {type: exponential
 // TestIssues: one error lists everything that is wrong.
 func TestIssues(t *testing.T) {
 	const sound = "{path: a}"
-	nested := strings.Repeat("{not: ", 16) + sound + strings.Repeat("}", 16)
-	many := "{any: [" + strings.Repeat("{path: a},", 2100) + "]}"
 	for text, want := range map[string][]string{
 		"[]": {"expected an object"},
 		"{}": {"patterns: expected a list", "default: expected an object"},
@@ -193,21 +170,10 @@ func TestIssues(t *testing.T) {
 		with(sound, "{type: use_header, header: x-wait, fallback: {type: none}}"):            {`header: "x-wait" is not supported`, "fallback: must say how long"},
 		with(sound, "{type: use_header, fallback: {type: use_header}}"):                      {"use_header can't be a fallback"},
 		with(sound, "{type: use_header, fallback: {type: fixed, delay: 1, max_retries: 3}}"): {`unknown key "max_retries"`},
-		with("{path: a..b}", "{type: fixed, delay: 1}"):                                      {`match.path: invalid path "a..b"`},
-		with("{op: eq, value: 1}", "{type: fixed, delay: 1}"):                                {`match.path: invalid path ""`},
-		with("{path: a, vlaue: 1}", "{type: fixed, delay: 1}"):                               {`unknown key "vlaue"`},
-		with("{any: [], path: a}", "{type: fixed, delay: 1}"):                                {`unknown key "path"`, "match.any: expected a list of conditions"},
-		with("{all: {path: a}}", "{type: fixed, delay: 1}"):                                  {"match.all: expected a list of conditions"},
-		with("{not: [{path: a}]}", "{type: fixed, delay: 1}"):                                {"match.not: expected a condition"},
-		with("{path: a, op: like}", "{type: fixed, delay: 1}"):                               {`match.op: invalid operator "like"`},
-		with("{path: a, op: in, value: 1}", "{type: fixed, delay: 1}"):                       {"match.value: expected a list"},
-		with("{path: a, op: gt, value: [1]}", "{type: fixed, delay: 1}"):                     {"match.value: expected a number or a string"},
-		with("{path: a, op: contains}", "{type: fixed, delay: 1}"):                           {"match.value: expected a string of 1 to 1000 bytes"},
-		with("{path: a, op: regex, value: '('}", "{type: fixed, delay: 1}"):                  {"missing closing )"},
-		with("{path: a, op: exists, value: true}", "{type: fixed, delay: 1}"):                {"match.value: not allowed with exists"},
+		with("{path: a..b}", "{type: fixed, delay: 1}"):                                      {`patterns[0].match.path: invalid path "a..b"`},
+		with("{any: [], path: a}", "{type: fixed, delay: 1}"):                                {`match: unknown key "path"`, "match.any: expected a list of conditions"},
+		with("a =", "{type: fixed, delay: 1}"):                                               {"patterns[0].match: column 3: unexpected character '='"},
 		with("{path: a, value: 99999999999999999999}", "{type: fixed, delay: 1}"):            {"beyond what JSON's readers agree about"},
-		with(nested, "{type: fixed, delay: 1}"):                                              {"more than 2000 conditions, or nested more than 16 levels deep"},
-		with(many, "{type: fixed, delay: 1}"):                                                {"more than 2000 conditions"},
 		strings.ReplaceAll(library(t), "id: http_5xx", "id: http_429"):                       {`"http_429" is used twice`},
 	} {
 		rules, err := read(t, text)

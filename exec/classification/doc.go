@@ -12,10 +12,11 @@
 //	    retry_policy: {type: use_header, header: retry-after, fallback: {type: exponential, base: 1, max: 60}}
 //	default: {category: permanent, retryable: false, retry_policy: {type: none}}
 //
-// An id is a letter and then letters, digits, "_" and "-", 64 characters at most; no two patterns share one. A pattern may also
-// have name and action; beside the patterns there may be the fields of an item, "extends", "operators", "combinators" and
-// "retry_policy_types". They have no effect. Any other key is an error. A list overrides another as a whole, as in every
-// config: a project that has patterns has all of them.
+// An id is a letter and then letters, digits, "_" and "-", 64 characters at most; no two patterns share one. name is another
+// name of the failures that match, by which hooks know them. A pattern may also have action; beside the patterns there may be
+// the fields of an item, "operators", "combinators" and "retry_policy_types". They have no effect. Any other key is an error.
+// The patterns of several files are merged by their ids (package merge): a project replaces those that it names, and its own
+// come last, or it has "extends: none" and all of them.
 //
 // # Categories
 //
@@ -29,18 +30,11 @@
 //
 // # Conditions
 //
-// A failure is an object: status_code, error.type, error.code, error.message, cancelled, and whatever else the caller knows. A
-// condition is {any: […]}, {all: […]} or {not: …} of conditions, or compares one value of the failure:
+// A failure is an object: status_code, error.type, error.code, error.message, cancelled, and whatever else the caller knows.
+// match is a condition about it (package condition):
 //
 //	{path: error.message, op: regex, value: "timed? out"}
-//
-//	eq, ne             the same value, or another; the default is eq
-//	gt, gte, lt, lte   two numbers or two strings, in order
-//	in                 one of the list in value
-//	contains, regex    a string that contains value, or matches it, ignoring case
-//	exists             anything but null; without a value
-//
-// A missing value is null, which equals only null. A regex is one of package regexp.
+//	'status_code == 429 or error.type in ["RateLimitError"]'
 //
 // # How long to wait
 //
@@ -55,6 +49,5 @@
 //
 // # Limits
 //
-// 256 patterns; 2,000 conditions, nested at most 16 deep; 1,000 bytes in a string to search for. Of a message only the first
-// 4,096 bytes are searched.
+// 256 patterns. Of a message only the first 4,096 bytes are searched.
 package classification

@@ -10,16 +10,13 @@ import (
 
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/value"
-	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/condition"
 )
 
 const (
-	maxPatterns   = 256
-	maxConditions = 2000
-	maxDepth      = 16
-	maxValue      = 1000
-	maxTries      = 100
-	maxWait       = 24 * time.Hour
+	maxPatterns = 256
+	maxTries    = 100
+	maxWait     = 24 * time.Hour
 )
 
 // Read reads a classification. Its error lists everything that is wrong.
@@ -56,8 +53,7 @@ func Read(v *value.Value) (*Rules, error) {
 // A reader notes what is wrong.
 type reader struct {
 	fields.Report
-	ids        map[string]bool
-	conditions int
+	ids map[string]bool
 }
 
 func in(field, name string) string { return field + "." + name }
@@ -87,7 +83,7 @@ func (r *reader) pattern(v *value.Value, field string) (p pattern) {
 		return p
 	}
 	p.Class = r.class(v, field)
-	p.ID = v.Get("id").String()
+	p.ID, p.Name = v.Get("id").String(), v.Get("name").String()
 	switch {
 	case !validID.MatchString(p.ID):
 		r.Bad(v, in(field, "id"), "invalid id %q: expected a letter, then at most 63 letters, digits, _ and -", p.ID)
@@ -95,7 +91,7 @@ func (r *reader) pattern(v *value.Value, field string) (p pattern) {
 		r.Bad(v, in(field, "id"), "%q is used twice", p.ID)
 	}
 	r.ids[p.ID] = true
-	p.match = r.condition(v.Get("match"), in(field, "match"), 1)
+	p.match = r.condition(v.Get("match"), in(field, "match"))
 	return p
 }
 
@@ -212,92 +208,20 @@ func (r *reader) number(v *value.Value, field string) float64 {
 	return f
 }
 
-func (r *reader) condition(v *value.Value, field string, depth int) (c condition) {
-	if r.conditions++; r.conditions > maxConditions || depth > maxDepth {
-		if r.conditions == maxConditions+1 || depth > maxDepth {
-			r.Bad(v, field, "more than %d conditions, or nested more than %d levels deep", maxConditions, maxDepth)
-		}
-		return c
-	}
-	if v == nil || v.Kind != value.Map {
+// condition reads what a pattern matches.
+func (r *reader) condition(v *value.Value, field string) *condition.Condition {
+	if v == nil {
 		r.Bad(v, field, "expected a condition")
-		return c
+		return nil
 	}
-	for _, join := range []string{"any", "all", "not"} {
-		inner := v.Get(join)
-		if inner == nil {
-			continue
-		}
-		c.join = join
-		r.keys(v, field, join)
-		switch {
-		case join == "not":
-			c.of = []condition{r.condition(inner, in(field, join), depth+1)}
-		case inner.Kind != value.List || len(inner.Items) == 0:
-			r.Bad(inner, in(field, join), "expected a list of conditions")
-		default:
-			for i, item := range inner.Items {
-				c.of = append(c.of, r.condition(item, fmt.Sprintf("%s[%d]", in(field, join), i), depth+1))
-			}
-		}
-		return c
+	doc, err := v.JSON()
+	if err != nil {
+		r.Bad(v, field, "%v", err)
+		return nil
 	}
-	r.keys(v, field, "path", "op", "value")
-	path := v.Get("path").String()
-	c.path = strings.Split(path, ".")
-	if slices.Contains(c.path, "") {
-		r.Bad(v, in(field, "path"), "invalid path %q", path)
+	c, problems := condition.Read(doc)
+	for _, p := range problems {
+		r.Bad(v, strings.TrimSuffix(in(field, p.Field), "."), "%s", p.Message)
 	}
-	r.comparison(&c, v, field)
 	return c
-}
-
-// comparison reads what a condition compares a value with.
-func (r *reader) comparison(c *condition, v *value.Value, field string) {
-	c.op = "eq"
-	if op := v.Get("op"); op != nil {
-		c.op = op.String()
-	}
-	var err error
-	if c.want, err = v.Get("value").JSON(); err != nil {
-		r.Bad(v, in(field, "value"), "%v", err)
-	}
-	s, isText := c.want.(string)
-	_, isNumber := jcs.Number(c.want)
-	list, isList := c.want.([]any)
-	wrong := ""
-	switch c.op {
-	case "eq", "ne":
-	case "exists":
-		if v.Get("value") != nil {
-			wrong = "not allowed with exists"
-		}
-	case "in":
-		if !isList || len(list) > maxPatterns {
-			wrong = fmt.Sprintf("expected a list of at most %d values", maxPatterns)
-		}
-	case "gt", "gte", "lt", "lte":
-		if !isNumber && !isText {
-			wrong = "expected a number or a string"
-		}
-	case "contains", "regex":
-		if !isText || s == "" || len(s) > maxValue {
-			wrong = fmt.Sprintf("expected a string of 1 to %d bytes", maxValue)
-		} else if c.regex, err = regexp.Compile("(?i)" + regexOf(c.op, s)); err != nil {
-			wrong = err.Error()
-		}
-	default:
-		r.Bad(v, in(field, "op"), "invalid operator %q: expected one of eq, ne, gt, gte, lt, lte, in, contains, regex, exists", c.op)
-	}
-	if wrong != "" {
-		r.Bad(v, in(field, "value"), "%s", wrong)
-	}
-}
-
-// regexOf returns the expression that contains or regex looks for.
-func regexOf(op, s string) string {
-	if op == "contains" {
-		return regexp.QuoteMeta(s)
-	}
-	return s
 }

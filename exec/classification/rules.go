@@ -1,12 +1,14 @@
 package classification
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"time"
 
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/condition"
 )
 
 // Name is the name of the config.
@@ -29,6 +31,7 @@ const (
 // A Class is the kind of a failure, and whether to try again.
 type Class struct {
 	ID        string // of the pattern; "" for the default
+	Name      string // another one, "" for none
 	Category  Category
 	Retryable bool
 	Policy    Policy
@@ -42,17 +45,31 @@ type Rules struct {
 
 type pattern struct {
 	Class
-	match condition
+	match *condition.Condition
 }
 
 // Of classifies a failure that a document describes, in JSON's values.
 func (r *Rules) Of(doc map[string]any) Class {
+	doc = shortened(doc)
 	for i := range r.patterns {
-		if r.patterns[i].match.fits(doc) {
+		if r.patterns[i].match.Holds(doc) {
 			return r.patterns[i].Class
 		}
 	}
 	return r.rest
+}
+
+// maxMessage is how much of a message is searched: it may be a whole page.
+const maxMessage = 4096
+
+// shortened returns a failure whose message is no longer than that.
+func shortened(doc map[string]any) map[string]any {
+	failure, _ := doc["error"].(map[string]any)
+	if message, _ := failure["message"].(string); len(message) > maxMessage {
+		doc, failure = maps.Clone(doc), maps.Clone(failure)
+		failure["message"], doc["error"] = message[:maxMessage], failure
+	}
+	return doc
 }
 
 // A Policy says how long to wait before the next try.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // ModulePath is the variable with the directories that the launchers of runtimes load modules from.
@@ -96,12 +98,8 @@ func hasPrefix(s string, prefixes []string) bool {
 
 // checkName checks the name of a variable.
 func checkName(name string) error {
-	for i := range len(name) {
-		c := name[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
-		if !letter && (i == 0 || c < '0' || '9' < c) {
-			return fmt.Errorf("%q is not a valid variable name: use letters, digits and _, without a digit first", name)
-		}
+	if name != "" && !portable.Spelled(name, portable.Letters+"_", portable.Digits, len(name)) {
+		return fmt.Errorf("%q is not a valid variable name: use letters, digits and _, without a digit first", name)
 	}
 	if name == "" || len(name) > maxName {
 		return fmt.Errorf("a variable name must have 1 to %d characters, not %d", maxName, len(name))

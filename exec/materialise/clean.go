@@ -98,7 +98,7 @@ func (c *Cache) list() ([]*kept, error) {
 			k := get(key)
 			if sub != leases {
 				k.dirs = append(k.dirs, filepath.Join(sub, e.Name()))
-				k.bytes += BytesIn(c.at(sub, e.Name()))
+				k.bytes += osfile.BytesIn(c.at(sub, e.Name()))
 			}
 			k.alive = k.alive || sub == copies
 		}
@@ -112,20 +112,6 @@ func (c *Cache) list() ([]*kept, error) {
 	}
 	slices.SortFunc(all, func(a, b *kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.key, b.key)) })
 	return all, nil
-}
-
-// BytesIn returns the size of the files in a directory. What can't be read doesn't count.
-func BytesIn(dir string) (n int64) {
-	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
-			n += info.Size()
-		}
-		return nil
-	})
-	return n
 }
 
 // claim moves the directories of a key out of reach and returns their new paths; nil if a process uses them.

@@ -67,8 +67,8 @@ func (s *Set) Path() string {
 
 // An Artifact is a package that a call runs with.
 type Artifact struct {
-	Name   string // as the lock has it
-	Digest cas.Digest
+	Name   string     `json:"name"` // as the lock has it
+	Digest cas.Digest `json:"digest"`
 
 	source string // the digest in the tool's list
 	file   string // the name of its file

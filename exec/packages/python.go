@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/rye-build/rye/exec/unpack"
+	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // Question is a Python program that prints what chooses among wheels and answers markers. ParsePython reads its answer.
@@ -48,15 +49,7 @@ type Python struct {
 func ParsePython(v any) (*Python, error) {
 	m, _ := v.(map[string]any)
 	text := func(name string) string { s, _ := m[name].(string); return s }
-	number := func(name string) int {
-		switch n := m[name].(type) {
-		case int64:
-			return int(n)
-		case float64:
-			return int(n)
-		}
-		return 0
-	}
+	number := func(name string) int { n, _ := jcs.Number(m[name]); return int(n) }
 	of := &unpack.Interpreter{Name: text("name"), Major: number("major"), Minor: number("minor")}
 	of.Threads, _ = m["threads"].(bool)
 	machine := unpack.Machine{Platform: text("platform"), Libc: text("libc"), Release: text("release"), Bits: number("bits")}

@@ -5,8 +5,8 @@
 // implementation.
 //
 // Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known before they
-// start (Starter), opening before the first action and closing after the last (Opener, Closer), saying whether it could
-// work at all (Checker), and naming the service that an action calls (Asker). Package resilient wraps a primitive.
+// start (Starter, Seeker), closing after the last action (Closer), and naming the service that an action calls (Asker).
+// Package resilient wraps a primitive.
 package primitive
 
 import (
@@ -172,19 +172,9 @@ type Seeker interface {
 	Seeks(config map[string]any) []string
 }
 
-// An Opener is opened before its first action.
-type Opener interface {
-	Open(ctx context.Context) error
-}
-
 // A Closer is closed after its last action.
 type Closer interface {
 	Close() error
-}
-
-// A Checker says whether it could do an action now; nil if it could.
-type Checker interface {
-	Check(ctx context.Context) error
 }
 
 // An Asker names the service that an action with a configuration calls: if one such action fails, others will. "" means no

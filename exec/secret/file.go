@@ -41,87 +41,64 @@ func damaged(path, format string, args ...any) error {
 }
 
 // A document is what the file says.
-type document struct{ secrets []entry }
+type document struct {
+	Format  string  `json:"format"`
+	Secrets []entry `json:"secrets"`
+}
 
 type entry struct {
 	Secret
-	value string // "" where the keyring has it
+	Value string `json:"value,omitempty"` // "" where the keyring has it
 }
 
+func newDocument() *document { return &document{format, []entry{}} }
+
 func (d *document) find(name string) *entry {
-	for i := range d.secrets {
-		if d.secrets[i].Name == name {
-			return &d.secrets[i]
+	for i := range d.Secrets {
+		if d.Secrets[i].Name == name {
+			return &d.Secrets[i]
 		}
 	}
 	return nil
 }
 
-// line is an entry in JSON.
-type line struct {
-	Expires string `json:"expires"`
-	From    string `json:"from"`
-	Keyring bool   `json:"keyring"`
-	Name    string `json:"name"`
-	Set     string `json:"set"`
-	Value   string `json:"value"`
-}
-
 // append writes the document.
 func (d *document) append() ([]byte, error) {
-	list := []any{}
-	for _, e := range d.secrets {
-		m := map[string]any{"name": e.Name, "set": e.Set.Format(time.RFC3339), "from": e.From}
-		if !e.Expires.IsZero() {
-			m["expires"] = e.Expires.Format(time.RFC3339)
-		}
-		if e.Keyring {
-			m["keyring"] = true
-		} else {
-			m["value"] = e.value
-		}
-		list = append(list, m)
+	b, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
 	}
-	return jcs.Append(nil, map[string]any{"format": format, "secrets": list})
+	return jcs.Canonical(nil, b)
 }
 
 // parse reads what append writes, and nothing else.
 func parse(b []byte) (*document, error) {
-	var read struct {
-		Format  string `json:"format"`
-		Secrets []line `json:"secrets"`
-	}
-	if err := json.Unmarshal(b, &read); err != nil {
+	d := new(document)
+	if err := json.Unmarshal(b, d); err != nil {
 		return nil, errors.New("it is not JSON of secrets") // the error could repeat a value
 	}
-	if read.Format != format {
-		return nil, fmt.Errorf("unsupported format %.40q: expected %s", read.Format, format)
+	if d.Format != format {
+		return nil, fmt.Errorf("unsupported format %.40q: expected %s", d.Format, format)
 	}
-	d := new(document)
-	for _, l := range read.Secrets {
-		e := entry{Secret{Name: l.Name, From: l.From, Keyring: l.Keyring}, l.Value}
-		_, err := Variable(l.Name)
+	for i, e := range d.Secrets {
+		_, err := Variable(e.Name)
 		if err == nil {
-			err = record.CheckText("from", l.From)
+			err = record.CheckText("from", e.From)
 		}
-		if err == nil {
-			e.Set, err = time.Parse(time.RFC3339, l.Set)
+		if err == nil && !e.Keyring {
+			err = Check(e.Name, e.Value)
 		}
-		if err == nil && l.Expires != "" {
-			e.Expires, err = time.Parse(time.RFC3339, l.Expires)
-		}
-		if err == nil && !l.Keyring {
-			err = Check(l.Name, l.Value)
-		}
-		if n := len(d.secrets); err == nil && n > 0 && d.secrets[n-1].Name >= l.Name {
+		if err == nil && i > 0 && d.Secrets[i-1].Name >= e.Name {
 			err = errors.New("the names are not sorted")
 		}
 		if err != nil {
 			return nil, err
 		}
-		d.secrets = append(d.secrets, e)
+		if e.Keyring && e.Value != "" {
+			return nil, errors.New("it has a value that is in the keyring")
+		}
 	}
-	if again, err := d.append(); err != nil || !bytes.Equal(again, b) || len(d.secrets) > MaxSecrets {
+	if again, err := d.append(); err != nil || !bytes.Equal(again, b) || len(d.Secrets) > MaxSecrets {
 		return nil, errors.New("it is not in canonical form")
 	}
 	return d, nil
@@ -130,14 +107,14 @@ func parse(b []byte) (*document, error) {
 // read returns what is kept; where there is nothing, an empty document.
 func (s *Store) read() (*document, error) {
 	if err := checkDir(s.Dir); errors.Is(err, fs.ErrNotExist) {
-		return new(document), nil
+		return newDocument(), nil
 	} else if err != nil {
 		return nil, err
 	}
 	path := filepath.Join(s.Dir, fileName)
 	locked, err := readOwn(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return new(document), nil
+		return newDocument(), nil
 	}
 	if err != nil {
 		return nil, err

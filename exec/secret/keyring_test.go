@@ -23,7 +23,7 @@ func TestKeyring(t *testing.T) {
 	}
 	s.want(t, "name", "the value", "")
 	d, err := s.read()
-	if err != nil || !d.secrets[0].Keyring || d.secrets[0].value != "" {
+	if err != nil || !d.Secrets[0].Keyring || d.Secrets[0].Value != "" {
 		t.Errorf("%+v, %v", d, err)
 	}
 	// A value that is gone from the keyring isn't set; without a keyring that can't be known.

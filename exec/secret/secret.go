@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec/audit/redact"
 	"github.com/rye-build/rye/exec/env"
 )
@@ -27,11 +28,11 @@ const (
 
 // A Secret is what is known of one, without its value.
 type Secret struct {
-	Name    string
-	Set     time.Time
-	Expires time.Time // zero: it doesn't
-	From    string    // where the value was read from, in a word
-	Keyring bool      // the value is in the keyring, else in the file
+	Name    string    `json:"name"`
+	Set     time.Time `json:"set"`
+	Expires time.Time `json:"expires,omitzero"`  // zero: it doesn't
+	From    string    `json:"from"`              // where the value was read from, in a word
+	Keyring bool      `json:"keyring,omitempty"` // the value is in the keyring, else in the file
 }
 
 // Expired reports whether it is past its end.
@@ -56,12 +57,8 @@ func NotSet(name string) *fault.Error {
 
 // Variable returns the name of the environment variable for a secret.
 func Variable(name string) (string, error) {
-	for i := range len(name) {
-		c := name[i]
-		alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
-		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
-			return "", badName(name, "use letters, digits, and . _ -, with a letter or digit first")
-		}
+	if name != "" && !portable.Spelled(name, portable.Letters+portable.Digits, "._-", len(name)) {
+		return "", badName(name, "use letters, digits, and . _ -, with a letter or digit first")
 	}
 	if name == "" || len(name) > maxName {
 		return "", badName(name, fmt.Sprintf("it must have 1 to %d characters", maxName))
@@ -144,7 +141,7 @@ func (s *Store) Get(ctx context.Context, name string) (string, error) {
 		return "", fault.New(fault.SessionExpired, "the secret %q expired at %s", name, e.Expires.UTC().Format(time.RFC3339)).On("secret", name).
 			Try(fault.Command("rye auth set", name))
 	case !e.Keyring:
-		return e.value, nil
+		return e.Value, nil
 	}
 	v, err := s.asked(ctx, name, func(k Keyring) (string, error) { return k.Get(name) })
 	if errors.Is(err, ErrNotFound) {
@@ -162,8 +159,8 @@ func (s *Store) List() ([]Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Secret, 0, len(d.secrets))
-	for _, e := range d.secrets {
+	list := make([]Secret, 0, len(d.Secrets))
+	for _, e := range d.Secrets {
 		list = append(list, e.Secret)
 	}
 	return list, nil
@@ -195,17 +192,17 @@ func (s *Store) Set(ctx context.Context, e Secret, value string, inFile bool) (S
 		}
 		now := entry{Secret: e}
 		if !e.Keyring {
-			now.value = value
+			now.Value = value
 		}
 		if was != nil {
 			*was = now
 			return nil
 		}
-		if len(d.secrets) == MaxSecrets {
+		if len(d.Secrets) == MaxSecrets {
 			return badName(e.Name, fmt.Sprintf("there are already %d secrets", MaxSecrets))
 		}
-		d.secrets = append(d.secrets, now)
-		slices.SortFunc(d.secrets, func(a, b entry) int { return cmp.Compare(a.Name, b.Name) })
+		d.Secrets = append(d.Secrets, now)
+		slices.SortFunc(d.Secrets, func(a, b entry) int { return cmp.Compare(a.Name, b.Name) })
 		return nil
 	})
 }
@@ -222,7 +219,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 				return err
 			}
 		}
-		d.secrets = slices.DeleteFunc(d.secrets, func(e entry) bool { return e.Name == name })
+		d.Secrets = slices.DeleteFunc(d.Secrets, func(e entry) bool { return e.Name == name })
 		return nil
 	})
 }

@@ -263,12 +263,12 @@ func TestMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := d.secrets[0]
-	d.secrets = nil
+	first := d.Secrets[0]
+	d.Secrets = nil
 	for i := range MaxSecrets {
 		e := first
 		e.Name = fmt.Sprintf("n%04d", i)
-		d.secrets = append(d.secrets, e)
+		d.Secrets = append(d.Secrets, e)
 	}
 	if err := s.write(d); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/drift"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
@@ -27,7 +28,7 @@ type DriftLine struct {
 }
 
 // DriftLineOf describes a difference.
-func DriftLineOf(d *lock.Difference) DriftLine {
+func DriftLineOf(d *drift.Difference) DriftLine {
 	text := func(d cas.Digest) string {
 		if d.IsZero() {
 			return ""
@@ -48,8 +49,8 @@ func DriftLineOf(d *lock.Difference) DriftLine {
 }
 
 // drift refuses a tool that differs in the working tree from what is pinned, with all that it runs from.
-func (s *Session) drift(ctx context.Context, l *workspace.Lock, o lock.DriftOptions, ref model.Ref) error {
-	found, err := s.set.Drift(ctx, o, ref)
+func (s *Session) drift(ctx context.Context, l *workspace.Lock, o drift.Options, ref model.Ref) error {
+	found, err := drift.Find(ctx, s.set, o, ref)
 	if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
 		return s.notLocked(ctx, l, o.Working, no)
 	}
@@ -67,15 +68,15 @@ func (s *Session) drift(ctx context.Context, l *workspace.Lock, o lock.DriftOpti
 	e.List(lines...).On("drift", files)
 	// After an edit of this one tool the user wants to run it again; else the first question is what differs.
 	diff := fault.Command("rye diff", ref.String())
-	edited := !l.User && !slices.ContainsFunc(found, func(d *lock.Difference) bool { return d.Ref != ref || d.Kind == lock.Gone })
-	if edited = edited && !s.o.CI; edited {
+	edited := !l.User && !slices.ContainsFunc(found, func(d *drift.Difference) bool { return d.Ref != ref || d.Kind == drift.Gone })
+	if edited = edited && !s.o.CI && ref.Kind == "tool"; edited {
 		s.orDev(e, ref.String())
 	} else if !l.User {
 		e.Try(diff)
 	}
 	outlived := l.Outlived()
 	e.Try(accepting(l, found, outlived)...)
-	if !slices.ContainsFunc(found, func(d *lock.Difference) bool { return slices.Contains(outlived, d.Ref.String()) }) {
+	if !slices.ContainsFunc(found, func(d *drift.Difference) bool { return slices.Contains(outlived, d.Ref.String()) }) {
 		e.Try(fault.Command("rye exec", ref.String()) + " --pinned")
 	}
 	if edited {
@@ -85,14 +86,14 @@ func (s *Session) drift(ctx context.Context, l *workspace.Lock, o lock.DriftOpti
 }
 
 // accepting returns the commands that lock what the working tree has, or bring back an item that is gone.
-func accepting(l *workspace.Lock, found []*lock.Difference, outlived []string) []string {
+func accepting(l *workspace.Lock, found []*drift.Difference, outlived []string) []string {
 	var edited []string
 	for _, d := range found {
 		switch ref := d.Ref.String(); {
 		case d.Ref.Kind == "": // an entry that isn't an item
-		case d.Kind != lock.Gone && !slices.Contains(edited, ref):
+		case d.Kind != drift.Gone && !slices.Contains(edited, ref):
 			edited = append(edited, ref)
-		case d.Kind == lock.Gone && !l.User:
+		case d.Kind == drift.Gone && !l.User:
 			return []string{fault.Command("rye restore", ref)}
 		}
 	}

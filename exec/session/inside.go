@@ -7,6 +7,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/primitive/wasm"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/thread/loop"
 )
 
 // The words that start this program inside a call: as the second stage of a sandbox, between this process and the program
@@ -29,6 +30,8 @@ func Inside(args []string) (status int, inside bool) {
 		return 0, false
 	case len(args) > 1 && args[1] == "starlark":
 		return starlark.Guest(os.Stdin, os.Stdout), true
+	case len(args) > 1 && args[1] == "loop":
+		return loop.Guest(os.Stdin, os.Stdout), true
 	case len(args) > 1 && args[1] == "wasm":
 		return wasm.Guest(os.Stdin, os.Stdout), true
 	}

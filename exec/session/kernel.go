@@ -30,23 +30,22 @@ import (
 // newKernel makes what runs the calls of the session.
 func (s *Session) newKernel() (*exec.Kernel, error) {
 	w := s.w
-	k := &exec.Kernel{Primitives: s.primitives(), Now: s.now, Own: s.o.Keys.owns(), Host: s.o.Host}
+	k := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host}
 	for id, p := range k.Primitives {
-		k.Primitives[id] = &resilient.Primitive{Inner: p, Rules: s.failures}
+		k.Primitives[id] = &resilient.Primitive{Inner: p, Rules: s.Rules}
 	}
 	if err := cmp.Or(w.State.Err, w.Cache.Err); err != nil {
 		return nil, err
 	}
 	var err error
-	if k.Log, k.Machine, k.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(), s.now); err != nil {
+	if k.Log, k.Machine, k.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(), s.w.Now); err != nil {
 		return nil, err
 	}
 	// The sandbox knows files by the names that they have without links.
 	if k.Copies, err = materialise.Open(osfile.Unlinked(CopiesIn(w.Cache).Path)); err != nil {
 		return nil, err
 	}
-	secrets := &secret.Store{Dir: w.State.Below("auth").Path, Keyring: s.o.Keyring, Env: s.variable, Now: s.now, Wait: osfile.LockWait}
-	k.Secrets = secrets.Get
+	k.Secrets = s.secrets().Get
 	if w.Root.Root != "" {
 		k.Project = osfile.Unlinked(w.Root.Root)
 		k.DotEnv = func() ([]env.Variable, error) { return dotEnv(w.Root.Root) }
@@ -55,11 +54,8 @@ func (s *Session) newKernel() (*exec.Kernel, error) {
 	return k, nil
 }
 
-func (s *Session) now() time.Time {
-	if s.w.Now != nil {
-		return s.w.Now()
-	}
-	return time.Now()
+func (s *Session) secrets() *secret.Store {
+	return &secret.Store{Dir: s.w.State.Below("auth").Path, Keyring: s.o.Keyring, Env: s.variable, Now: s.w.Now, Wait: osfile.LockWait}
 }
 
 func (s *Session) variable(name string) string { return s.o.Host.Vars[name] }
@@ -134,8 +130,8 @@ func (d AuditDirs) Open(user Keys, program string, now func() time.Time) (*audit
 	return log, own, voucher, err
 }
 
-// failures reads, when it is first asked, how failures are classified.
-func (s *Session) failures(ctx context.Context) (*classification.Rules, error) {
+// Rules returns how failures are classified, read when it is first asked.
+func (s *Session) Rules(ctx context.Context) (*classification.Rules, error) {
 	s.mu.Lock()
 	rules := s.rules
 	s.mu.Unlock()
@@ -183,7 +179,7 @@ const (
 
 // clean removes copies that no tool has run from for long, about once a day. Its failure is no error of a call.
 func (s *Session) clean(c *materialise.Cache) {
-	now := s.now()
+	now := s.w.Now()
 	stamp := CopiesIn(s.w.Cache).Path + ".cleaned"
 	if fi, err := os.Lstat(stamp); err == nil && now.Sub(fi.ModTime()).Abs() < cleanEvery {
 		return
@@ -193,9 +189,6 @@ func (s *Session) clean(c *materialise.Cache) {
 		return
 	}
 	r, err := c.Clean(context.Background(), now, materialise.Limits{Bytes: maxCopies, Age: maxCopyAge})
-	if s.w.Detail == nil {
-		return
-	}
 	if err != nil {
 		s.w.Detail("copies that tools have run from can't be removed", err)
 	} else if r.Removed > 0 {

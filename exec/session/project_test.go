@@ -10,7 +10,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/find"
-	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -111,9 +111,9 @@ func (p *project) lock() error {
 		return err
 	}
 	defer batch.Close()
-	made, err := lock.Make(ctx, lock.Request{
-		Project: l.Yaml, Old: l.Old, Library: find.LibrarySpace(), View: l.View, Files: l.DiskStore(), Store: batch,
-		Sources: workspace.Bringing{Sources: l.Sources, Listed: &l.Listed}, Packages: l.Registry,
+	made, err := relock.Make(ctx, relock.Request{
+		Project: l.Yaml, Old: l.Old, Env: relock.Env{Library: find.LibrarySpace(), View: l.View, Files: l.DiskStore(), Store: batch,
+			Sources: workspace.Bringing{Sources: l.Sources, Listed: &l.Listed}, Packages: l.Registry},
 	})
 	if err != nil {
 		return err

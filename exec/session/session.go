@@ -9,15 +9,18 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/secret"
+	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -48,7 +51,9 @@ type Mode struct {
 
 // check refuses modes that exclude each other.
 func (o *Options) check() error {
-	both := func(x, y string) error { return fault.New(fault.Validation, "%s and %s exclude each other", x, y) }
+	both := func(x, y string) error {
+		return fault.New(fault.Validation, "%s and %s exclude each other", x, y).Try("rye docs exec")
+	}
 	switch {
 	case o.Dev && o.Pinned:
 		return both("--dev", "--pinned")
@@ -161,12 +166,16 @@ func (s *Session) Config(ctx context.Context, name string) (*ai.Merged, error) {
 }
 
 // Prepare decides everything about a call and starts nothing: see exec.Kernel. It refuses a tool whose files in the working
-// tree differ from the lock. The caller closes the plan.
+// tree differ from the lock, and gets the approval that the policies ask for. The caller closes the plan.
 func (s *Session) Prepare(ctx context.Context, c *exec.Call) (*exec.Plan, error) {
 	from, err := s.from(ctx, c.Ref)
 	if err != nil {
 		return nil, err
 	}
+	return s.prepare(ctx, from, c, false)
+}
+
+func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chosen bool) (*exec.Plan, error) {
 	defer from.close() // the plan has copies
 	k, err := s.ready(c.Ref)
 	if err != nil {
@@ -176,13 +185,67 @@ func (s *Session) Prepare(ctx context.Context, c *exec.Call) (*exec.Plan, error)
 	if call.Principal == "" {
 		call.Principal = s.principal
 	}
-	return k.Prepare(ctx, &from.base, &call)
+	p, err := k.Prepare(ctx, &from.base, &call)
+	if err != nil {
+		return nil, err
+	}
+	tool := p.Chain[0].Item
+	by, err := consent.Check(ctx, &consent.Call{
+		Ref: call.Ref, Digest: tool.Raw, Risk: tool.Model.Tool.Risk.String(), Params: p.Params, Principal: call.Principal, Tenant: call.Tenant,
+		Attended: !call.Stranger, Chosen: chosen, Dry: call.Dry,
+	}, from.base.Root, from.base.Project, call.Door)
+	if err == nil && by != "" && c.Approval == "" {
+		given := p.Params
+		p.Close()
+		return s.approved(ctx, c, given, by, tool.Raw)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	call.Approval = by
+	return p, nil
+}
+
+// approved prepares a call again whose parameters were approved: the answer took its time, and what counts are the
+// policies and the working tree as they are now.
+func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]any, by string, digest cas.Digest) (*exec.Plan, error) {
+	from, err := s.from(ctx, c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	call := *c
+	call.Approval, call.Params = by, params.Values(given)
+	call.Door = &consent.Door{Flow: c.Door.Flow, Approve: func(_ context.Context, q *consent.Question) (string, error) {
+		if q.Digest != digest {
+			return "", fault.New(fault.Conflict, "%q has changed since its call was approved", c.Ref).On("ref", c.Ref.String())
+		}
+		return by, nil
+	}}
+	return s.prepare(ctx, from, &call, false)
 }
 
 // Call prepares a call and runs it. What the tool writes meanwhile goes to the sink, nil for nowhere. A tool that fails has a
 // result and no error: see exec.Plan.Run.
 func (s *Session) Call(ctx context.Context, c *exec.Call, to primitive.Sink) (*exec.Result, error) {
-	p, err := s.Prepare(ctx, c)
+	from, err := s.from(ctx, c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.call(ctx, from, c, to, false)
+}
+
+// CallChosen is Call for a tool that rye itself chooses: see Chosen. No policy asks about it.
+func (s *Session) CallChosen(ctx context.Context, c *exec.Call, to primitive.Sink) (*exec.Result, error) {
+	from, err := s.chosen(ctx, c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.call(ctx, from, c, to, true)
+}
+
+func (s *Session) call(ctx context.Context, from *source, c *exec.Call, to primitive.Sink, chosen bool) (*exec.Result, error) {
+	p, err := s.prepare(ctx, from, c, chosen)
 	if err != nil {
 		return nil, err
 	}

@@ -12,12 +12,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/lock/workspace"
@@ -248,6 +250,59 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// What changes while the user is asked about a call counts: policies, revocations and the working tree.
+func TestApprovedMeanwhile(t *testing.T) {
+	asks := "\nask:\n  greets: {names: [\"tool:acme/greet\"]}\n"
+	for _, c := range []struct {
+		name   string
+		change func(p *project, it *ai.Item) error
+		code   fault.Code
+	}{
+		{"nothing", func(*project, *ai.Item) error { return nil }, ""},
+		{"the policy refuses", func(p *project, _ *ai.Item) error {
+			return p.policy(strings.Replace(asks, "]}", "], answer: refuse}", 1))
+		}, fault.Policy},
+		{"the tool is revoked", func(p *project, it *ai.Item) error {
+			return p.policy(asks + fmt.Sprintf("\nrevoked:\n  %q: {reason: unsafe, date: \"2026-11-20\"}\n", it.Raw))
+		}, fault.Policy},
+		{"the file differs from the lock", func(p *project, _ *ai.Item) error { return p.edit(strings.Replace(greet, "hello", "good day", 1)) }, fault.LockMismatch},
+		{"the policy doesn't ask any more", func(p *project, _ *ai.Item) error { return p.policy("") }, ""},
+	} {
+		p := testProject(t)
+		must(t, p.policy(asks), p.lock())
+		s, err := p.open(t, session.Options{})
+		must(t, err)
+		it, err := s.Tool(t.Context(), ref)
+		must(t, err)
+		asked, read := 0, 0
+		door := &consent.Door{Approve: func(context.Context, *consent.Question) (string, error) {
+			asked++
+			return "a person", c.change(p, it)
+		}}
+		given := func(*params.Schema) (map[string]any, error) { // as from standard input, which is read once
+			read++
+			return map[string]any{"name": "Ann"}, nil
+		}
+		r, err := s.Call(t.Context(), &exec.Call{Ref: ref, Params: given, Door: door}, nil)
+		if asked != 1 || read != 1 || (err != nil) != (c.code != "") || err != nil && fault.CodeOf(err) != c.code {
+			t.Errorf("%s: asked %d times, read %d times, %v", c.name, asked, read, err)
+		}
+		if c.code == "" && (r == nil || fmt.Sprint(r.Value) != "map[greeting:hello, Ann]") {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+	p := testProject(t)
+	must(t, p.policy(asks))
+	s, err := p.open(t, mode(session.Mode{Unlocked: true}))
+	must(t, err)
+	door := &consent.Door{Approve: func(context.Context, *consent.Question) (string, error) {
+		return "a person", p.edit(strings.Replace(greet, "hello", "good day", 1))
+	}}
+	if r, err := s.Call(t.Context(), &exec.Call{Ref: ref, Params: params.Values(map[string]any{"name": "Ann"}), Door: door}, nil); err == nil || fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("without a lock: %+v, %v", r, err)
+	}
+}
+
 // A closed session runs nothing, and may be closed twice.
 func TestClose(t *testing.T) {
 	p := testProject(t)
@@ -348,4 +403,46 @@ func TestKeys(t *testing.T) {
 	if _, err := keys.Signing(); err == nil {
 		t.Error("a wrong passphrase opens a key")
 	}
+}
+
+// TestNothingChosen: what rye itself chooses must be there, be sound and be Starlark; a caller who has gone gets nothing, nor does
+// one who comes after Close.
+func TestNothingChosen(t *testing.T) {
+	p := testProject(t)
+	must(t, p.write(".ai/tools/acme/broken.star", strings.Replace(greet, "description: Greets\n", "", 1)))
+	s, err := p.open(t, mode(session.Mode{Unlocked: true}))
+	must(t, err)
+	tool := func(id string) model.Ref { return model.Ref{Kind: "tool", ID: id} }
+	for id, code := range map[string]fault.Code{
+		"rye/core/runtimes/starlark_runtime": fault.Validation, "acme/none": fault.ToolNotFound, "acme/broken": fault.Unsigned,
+	} {
+		if got, err := s.Program(t.Context(), tool(id)); err == nil || fault.CodeOf(err) != code {
+			t.Errorf("%s: %+v, %v; want %s", id, got, err, code)
+		}
+	}
+	loop, err := s.Chosen(t.Context(), tool("rye/agent/loop"))
+	must(t, err)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	refused := func(ctx context.Context, when string) {
+		t.Helper()
+		_, program := s.Program(ctx, tool("rye/agent/loop"))
+		_, chosen := s.Chosen(ctx, tool("rye/agent/loop"))
+		_, found := s.Tool(ctx, ref)
+		_, config := s.Config(ctx, classification.Name)
+		_, rules := s.Rules(ctx)
+		_, owns := s.Owns(ctx, loop)
+		_, called := s.CallChosen(ctx, &exec.Call{Ref: tool("rye/agent/loop")}, nil)
+		for i, err := range []error{program, chosen, found, config, rules, owns, called} {
+			if err == nil && when == "gone" {
+				t.Errorf("%s: %d: no error", when, i)
+			}
+		}
+		if called == nil || owns == nil {
+			t.Errorf("%s: %v, %v", when, called, owns)
+		}
+	}
+	refused(gone, "gone")
+	must(t, s.Close())
+	refused(t.Context(), "closed")
 }

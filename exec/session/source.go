@@ -13,8 +13,11 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/drift"
 	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/keep"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -22,6 +25,8 @@ import (
 // A source is what one call runs from, under the policies as they are when it is prepared.
 type source struct {
 	base   exec.Base
+	view   *ai.View
+	asked  ai.Examiner
 	config func(ctx context.Context, name string) (*ai.Merged, error)
 	// choose refuses a tool that may not run from base, or changes base for it.
 	choose func(ctx context.Context, ref model.Ref) error
@@ -50,7 +55,7 @@ func (s *Session) from(ctx context.Context, ref model.Ref) (*source, error) {
 }
 
 // PoliciesOf returns the policies that decide about calls; t is nil where no key is trusted.
-func PoliciesOf(t *trust.Trust) (p exec.Policies) {
+func PoliciesOf(t *trust.Trust) (p grants.Policies) {
 	if t != nil {
 		p.Root = t.Root.Side.Policy
 	}
@@ -96,7 +101,8 @@ func (s *Session) spaces(ctx context.Context) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := &source{base: exec.Base{Policies: PoliciesOf(v.Trust), Resolver: v.View, Admit: v.Admit, Unlisted: v.Asked.Unlisted}, close: v.Close}
+	from := &source{base: exec.Base{Policies: PoliciesOf(v.Trust), Resolver: v.View, Admit: v.Admit, Unlisted: v.Asked.Unlisted},
+		view: v.View, close: v.Close}
 	from.config = func(ctx context.Context, name string) (*ai.Merged, error) { return v.View.Config(ctx, v.Admit, name) }
 	from.choose = func(ctx context.Context, ref model.Ref) error {
 		if _, err := v.Find(ctx, ref); err != nil {
@@ -136,10 +142,10 @@ func (s *Session) hold(ctx context.Context) (err error) {
 	if err != nil {
 		return nil // all of it is in .ai/vendor
 	}
-	release, err := s.set.Hold(ctx, store)
+	release, err := keep.Hold(ctx, store, s.set)
 	if err == nil {
 		s.done = append(s.done, func() { release() })
-	} else if s.w.Detail != nil {
+	} else {
 		s.w.Detail("the store doesn't keep what the lock pins for this session", err)
 	}
 	return nil
@@ -165,6 +171,7 @@ func (s *Session) pinned(ctx context.Context) (_ *source, err error) {
 	if err != nil {
 		return nil, err
 	}
+	from.view, from.asked = view, asked
 	resolver := s.set.Resolver(view)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	from.base = exec.Base{
@@ -187,7 +194,7 @@ func (s *Session) pinned(ctx context.Context) (_ *source, err error) {
 		if s.o.Dev {
 			return from.devPinned(ctx, s.set, asked, working, ref)
 		}
-		return s.drift(ctx, l, lock.DriftOptions{Pinned: view, Working: working, Admit: admit, User: l.User}, ref)
+		return s.drift(ctx, l, drift.Options{Pinned: view, Working: working, Admit: admit, User: l.User}, ref)
 	}
 	return from, nil
 }

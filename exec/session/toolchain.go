@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -30,17 +31,17 @@ type toolchain struct {
 }
 
 // Toolchain returns what a lock asks for the programs of this machine, nil unless a policy wants them pinned.
-func Toolchain(l *workspace.Lock, host env.Host) lock.Toolchain {
+func Toolchain(l *workspace.Lock, host env.Host) relock.Toolchain {
 	if !PoliciesOf(l.Trust).Floor().Enforce {
 		return nil
 	}
 	return &toolchain{lock: l, host: host, nowhere: filepath.Join(l.DotAI, "nowhere"), known: map[string]bool{}}
 }
 
-// Platform implements lock.Toolchain.
+// Platform implements relock.Toolchain.
 func (*toolchain) Platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// Programs implements lock.Toolchain.
+// Programs implements relock.Toolchain.
 func (t *toolchain) Programs(ctx context.Context, v *ai.View, tools []model.Ref) (found []lockfile.Program, missing []error, err error) {
 	for _, ref := range tools {
 		chain, err := ai.Walk(ctx, v, ref)

@@ -8,8 +8,17 @@ import (
 // Redacted passes output on with its secrets removed.
 type Redacted struct{ out, err *redact.Stream }
 
-// NewRedacted returns a sink that passes on to another what r makes of the output.
+// A Gatherer is a sink that puts together what comes in pieces, such as the text of a streamed answer. Secrets may be cut there,
+// so it is given what removes them.
+type Gatherer interface {
+	Hide(*redact.Redactor)
+}
+
+// NewRedacted returns a sink that passes on to another what r makes of the output. A Gatherer gets r as well.
 func NewRedacted(r *redact.Redactor, to primitive.Sink) *Redacted {
+	if g, ok := to.(Gatherer); ok {
+		g.Hide(r)
+	}
 	over := func(s primitive.Stream) *redact.Stream {
 		return r.Stream(func(b []byte) error { return to.Emit(s, b) })
 	}

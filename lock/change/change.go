@@ -18,6 +18,8 @@ import (
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/keep"
+	"github.com/rye-build/rye/lock/relock"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -29,9 +31,9 @@ type Options struct {
 	Resolve   bool     // choose versions again
 	Update    []string // bundles to bring to the newest allowed version
 	UpdateAll bool
-	Accept    []string       // items and bundles that may weaken the lock
-	Yaml      []byte         // the new rye.yaml, written before the lock; nil: it stays
-	Toolchain lock.Toolchain // nil: programs stay as they are locked
+	Accept    []string         // items and bundles that may weaken the lock
+	Yaml      []byte           // the new rye.yaml, written before the lock; nil: it stays
+	Toolchain relock.Toolchain // nil: programs stay as they are locked
 
 	// Sign runs when the bundles are in the store and no item was read yet. An error stops Make. May be nil.
 	Sign func(ctx context.Context, bundles []lockfile.Bundle) error
@@ -51,11 +53,11 @@ type Result struct {
 	TakenOver  int               `json:"taken_over"` // locks of the first format (v1) that this one replaces
 	Weakenings []Weakening       `json:"weakenings"`
 
-	Made     *lock.Made `json:"-"` // nil where Check found that other bundles are needed
-	V1       int        `json:"-"` // locks of the first format that were looked at
-	UnreadV1 []error    `json:"-"` // and those that can't be read
-	Written  bool       `json:"-"`
-	Edited   bool       `json:"-"` // rye.yaml is written
+	Made     *relock.Made `json:"-"` // nil where Check found that other bundles are needed
+	V1       int          `json:"-"` // locks of the first format that were looked at
+	UnreadV1 []error      `json:"-"` // and those that can't be read
+	Written  bool         `json:"-"`
+	Edited   bool         `json:"-"` // rye.yaml is written
 }
 
 // A Weakening is a Weakness and whether the user accepted it.
@@ -107,7 +109,7 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 		// Not before the bundles are here: an item may be run by a bundle that the old lock doesn't have.
 		r.Ready = func(bundles []lockfile.Bundle) error { return o.Sign(ctx, bundles) }
 	}
-	made, err := lock.Make(ctx, r)
+	made, err := content.Make(ctx, l, r)
 	result := NewResult(*o)
 	if errors.Is(err, workspace.ErrElsewhere) {
 		return result.elsewhere(l)
@@ -138,7 +140,7 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	err = lock.Commit(ctx, l.DiskStore(), l.LockPath(), objects, func() (err error) {
+	err = keep.Commit(ctx, l.DiskStore(), l.LockPath(), objects, func() (err error) {
 		if o.Yaml != nil {
 			err = edit(l.Dir, o.Yaml)
 			result.Edited = err == nil
@@ -168,7 +170,7 @@ func (r *Result) checked(l *workspace.Lock, weaker []string) error {
 	if !r.Changed {
 		return nil
 	}
-	return fault.New(fault.LockMismatch, "%q is not what rye lock would make: %s", l.LockPath(), fault.Count(int64(len(r.Changes)), "change")).
+	return fault.New(fault.LockMismatch, "%q is out of date: %s", l.LockPath(), fault.Count(int64(len(r.Changes)), "change")).
 		On("path", l.LockPath()).Try("rye diff", l.LockAgain(weaker))
 }
 
@@ -193,7 +195,7 @@ func (r *Result) describe(l *workspace.Lock, lf *lockfile.Lock, b []byte) {
 }
 
 // kept returns the objects that the store keeps for a new lock; it has all of them.
-func kept(ctx context.Context, l *workspace.Lock, made *lock.Made) ([]lock.Object, error) {
+func kept(ctx context.Context, l *workspace.Lock, made *relock.Made) ([]lock.Object, error) {
 	open := func() (*lock.Set, error) {
 		return lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(l.DiskStore()))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/legacy"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -86,7 +87,7 @@ func (r *Result) unreadableV1(errs []error) error {
 
 // v1Integrities knows what the first format would call the tools that would be pinned.
 type v1Integrities struct {
-	made    *lock.Made
+	made    *relock.Made
 	objects lock.Source
 	known   map[model.Ref]string
 }

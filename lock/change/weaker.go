@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
@@ -76,7 +77,7 @@ func unused(accept []string, all []lock.Weakness) error {
 }
 
 // weakenings says in what a new lock asks for less than the one that is there.
-func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made *lock.Made) ([]lock.Weakness, error) {
+func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made *relock.Made) ([]lock.Weakness, error) {
 	objects, err := l.Objects()
 	if err != nil {
 		return nil, err
@@ -93,12 +94,12 @@ func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made
 }
 
 // Side returns a lock that was made, to be compared.
-func Side(ctx context.Context, l *workspace.Lock, made *lock.Made, objects lock.Source) (*lock.Side, error) {
+func Side(ctx context.Context, l *workspace.Lock, made *relock.Made, objects lock.Source) (*lock.Side, error) {
 	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(with(l, made, objects)))
 }
 
 // with adds the files of the project and the user for what the store doesn't have yet.
-func with(l *workspace.Lock, made *lock.Made, objects lock.Source) lock.Source {
+func with(l *workspace.Lock, made *relock.Made, objects lock.Source) lock.Source {
 	all := []lock.Source{objects}
 	add := func(dir, from string) {
 		files := &find.Blobs{FS: os.DirFS(dir), At: make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
@@ -125,7 +126,7 @@ func (nameless) Ref(string) (cas.ID, error) { return cas.ID{}, fs.ErrNotExist }
 
 // weakerThanSides says in what a new lock asks for less than one of the sides. A side that can't be read may have asked
 // for anything, and that is accepted by the name of the file.
-func weakerThanSides(ctx context.Context, l *workspace.Lock, made *lock.Made) (all []lock.Weakness, err error) {
+func weakerThanSides(ctx context.Context, l *workspace.Lock, made *relock.Made) (all []lock.Weakness, err error) {
 	unread := lock.Weakness{Name: lockfile.Name, Kind: workspace.SideUnreadable, Details: []string{"what a side of the merge asked for can't be read"}}
 	for _, side := range l.Sides {
 		more := []lock.Weakness{unread}

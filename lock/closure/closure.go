@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
@@ -35,8 +34,6 @@ type Options struct {
 	Roots []project.Root
 	User  bool  // it is the user's own lock: without roots all items of the user are roots
 	Store Store // nil: nothing is put
-	// Progress counts the items that were looked at, from many goroutines. It may be nil.
-	Progress func(items int64)
 }
 
 // A Closure is what can be reached.
@@ -84,6 +81,7 @@ const (
 	AsExecutor   Why = "executor"
 	AsHook       Why = "hook"
 	AsExtractor  Why = "extractor"
+	AsOffer      Why = "offer"
 	AsAction     Why = "action"
 	AsPermission Why = "permission"
 	AsReference  Why = "reference"
@@ -92,7 +90,7 @@ const (
 
 // needed reports whether what is used so has to be there.
 func (w Why) needed() bool {
-	return w == AsRoot || w == AsConfig || w == AsExecutor || w == AsHook || w == AsExtractor
+	return w == AsRoot || w == AsConfig || w == AsExecutor || w == AsHook || w == AsOffer || w == AsExtractor
 }
 
 // Close finds everything that the roots reach. An error is an *Error with all problems, or one of the context or the
@@ -132,7 +130,6 @@ type closer struct {
 	order    []*node          // as they were reached
 
 	links links
-	done  atomic.Int64
 	mu    sync.Mutex
 	nodes map[nodeKey]*node
 	trees map[treeKey]*madeTree

@@ -3,9 +3,11 @@ package closure_test
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -57,6 +59,7 @@ const (
 <search>*</search>
 <load><knowledge>acme/index</knowledge></load>
 </permissions>
+<tools><tool>acme/base/spare</tool></tools>
 <hooks>
 <hook event="error"><execute item_type="directive">acme/base/sub</execute></hook>
 <hook event="limit"><action><primary>execute</primary><item_type>tool</item_type><item_id>acme/run</item_id></action></hook>
@@ -85,6 +88,7 @@ func TestClose(t *testing.T) {
 		"knowledge:acme/index project",
 		"tool:acme/base/fetch " + base,
 		"tool:acme/base/rt " + base,
+		"tool:acme/base/spare " + base,
 		"tool:acme/hello project",
 		"tool:acme/kit/one project",
 		"tool:acme/kit/two project",
@@ -101,19 +105,21 @@ func TestClose(t *testing.T) {
 		"- root directive:acme/release by directive:acme/release",
 		"directive:acme/base/sub action knowledge:acme/base/guide line 7",
 		"directive:acme/release permission - by execute:tool:acme/kit/* line 7",
-		"directive:acme/release hook directive:acme/base/sub line 12",
-		"directive:acme/release action directive:acme/release line 20",
-		"directive:acme/release hook knowledge:acme/elsewhere line 14",
+		"directive:acme/release hook directive:acme/base/sub line 13",
+		"directive:acme/release action directive:acme/release line 21",
+		"directive:acme/release hook knowledge:acme/elsewhere line 15",
 		"directive:acme/release permission knowledge:acme/index line 9",
 		"directive:acme/release permission tool:acme/base/fetch line 7",
-		"directive:acme/release action tool:acme/hello line 18",
+		"directive:acme/release offer tool:acme/base/spare line 11",
+		"directive:acme/release action tool:acme/hello line 19",
 		"directive:acme/release provider tool:acme/providers/own line 5",
-		"directive:acme/release hook tool:acme/run line 13",
+		"directive:acme/release hook tool:acme/run line 14",
 		"knowledge:acme/deep reference knowledge:acme/index line 7",
 		"knowledge:acme/index reference knowledge:acme/deep line 7",
 		"knowledge:acme/index reference tool:acme/base/fetch line 7",
 		"tool:acme/base/fetch executor tool:acme/base/rt line 7",
 		"tool:acme/base/rt executor tool:" + start + " line 7",
+		"tool:acme/base/spare executor tool:" + start + " line 7",
 		"tool:acme/hello executor tool:" + bash + " line 6",
 		"tool:acme/kit/one executor tool:" + python + " line 4",
 		"tool:acme/kit/two executor tool:" + python + " line 4",
@@ -330,35 +336,51 @@ func listed(t testing.TB, store *cas.Memory) (all []string) {
 	return all
 }
 
-func TestProgress(t *testing.T) {
-	b := shop().build(t)
-	var most, calls int64
-	seen := make(chan int64, 1000)
-	o := b.options(nil)
-	o.Progress = func(n int64) { seen <- n }
-	c, err := closure.Close(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	close(seen)
-	for n := range seen {
-		most, calls = max(most, n), calls+1
-	}
-	if most != int64(len(c.Pins)) || calls != most {
-		t.Errorf("told of %d items in %d calls, of %d", most, calls, len(c.Pins))
-	}
+// A stopper is a store that calls itself when it is given bytes.
+type stopper func()
+
+func (s stopper) Put(_ context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {
+	s()
+	return cas.Info{}, nil
+}
+
+func (s stopper) PutBytes(_ context.Context, _ cas.Kind, b []byte) (cas.Digest, error) {
+	s()
+	return cas.Sum(b), nil
 }
 
 func TestCancel(t *testing.T) {
 	b := shop().build(t)
 	ctx, stop := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
-	o := b.options(nil)
-	o.Progress = func(int64) { stop(why) }
-	if _, err := closure.Close(ctx, o); err != why {
+	if _, err := closure.Close(ctx, b.options(stopper(func() { stop(why) }))); err != why {
 		t.Errorf("got %v", err)
 	}
 	if _, err := closure.Close(ctx, b.options(nil)); err == nil {
 		t.Error("what was cancelled before it began succeeds")
+	}
+}
+
+// TestPrinted: other names of tools in permissions, and hooks as the documents of rye 1 print them, are what they stand for.
+func TestPrinted(t *testing.T) {
+	w := &world{
+		spaces: map[string]files{"project": {
+			"directives/scrape.md": "```xml\n<directive name=\"scrape\" version=\"1.0.0\"><metadata><description>x</description><permissions><execute><tool>rye.file-system.fs_write</tool></execute></permissions>" +
+				"<hooks><hook event=\"thread_started\"><tool>rye.primary.load</tool><params><item_type>knowledge</item_type><item_id>identity</item_id></params></hook>" +
+				"<hook event=\"error\"><action><item_id>rye/agent/threads/internal/control</item_id><params><action>retry</action></params></action></hook>" +
+				"<hook event=\"after_step\"><tool>rye.bash.bash</tool></hook></hooks></metadata></directive>\n```\nGo.\n",
+			"knowledge/identity.md": "---\nid: identity\ntitle: x\nentry_type: reference\nversion: 1.0.0\n---\nx\n",
+		}},
+		roots: []string{"directive:scrape"},
+	}
+	c, _ := w.build(t).close()
+	got := strings.Join(uses(c), "\n")
+	for _, want := range []string{"directive:scrape hook knowledge:identity", "directive:scrape permission tool:rye/file-system/write", "directive:scrape hook tool:rye/bash/bash"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s lacks %s", got, want)
+		}
+	}
+	if strings.Contains(got, "internal") || strings.Contains(got, "fs_write") {
+		t.Errorf("%s", got)
 	}
 }

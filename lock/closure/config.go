@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/merge"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
@@ -35,11 +36,11 @@ func (c *closer) config(ctx context.Context, ref model.Ref) result {
 		if it.Space.Level == ai.System && !it.Space.Builtin {
 			bundles = append(bundles, place(it.Space, it.Path))
 		}
-		hidden := it.Space.Level == ai.User && it != layers[0]
-		if hidden {
+		left := hidden(it, layers)
+		if left {
 			n.warnings = append(n.warnings, &Problem{Ref: ref, Space: it.Space, Path: it.Path, Err: errHidden})
 		}
-		return hidden
+		return left
 	})
 	c.look(ctx, n, layers[0])
 	if len(bundles) > 1 { // of two bundles none comes first
@@ -48,12 +49,24 @@ func (c *closer) config(ctx context.Context, ref model.Ref) result {
 	for _, it := range layers[1:] {
 		c.layer(ctx, n, it)
 	}
+	c.extends(n, layers)
 	if len(n.problems) == 0 && ctx.Err() == nil {
-		if n.definition, err = define(layers); err != nil {
+		if n.definition, err = c.define(ctx, layers); err != nil {
 			n.problem(value.Pos{}, "", err)
 		}
 	}
 	return result{node: n}
+}
+
+// extends notes the config that files extend.
+func (c *closer) extends(n *node, layers []*ai.Item) {
+	for _, it := range layers {
+		v := it.Model.Fields.Get(merge.Extends)
+		ref, err := model.ParseRef(configKind + ":" + v.String())
+		if err == nil && c.files[ref] != nil {
+			n.edges = append(n.edges, edge{why: AsConfig, to: want{ref: ref}, at: v.At, field: merge.Extends})
+		}
+	}
 }
 
 // layer looks at config that stands below other config.
@@ -71,14 +84,34 @@ func (c *closer) layer(ctx context.Context, n *node, it *ai.Item) {
 	}
 }
 
-// define returns the digest of what layers make together, highest first.
-func define(layers []*ai.Item) (cas.Digest, error) {
-	var all *value.Value
-	for _, it := range slices.Backward(layers) {
-		all = merge(all, it.Model.Fields)
+// define returns the digest of what layers make together, highest first, with what they extend.
+func (c *closer) define(ctx context.Context, layers []*ai.Item) (cas.Digest, error) {
+	all, err := c.merge(ctx, layers, []string{layers[0].Ref.ID})
+	if err != nil {
+		return cas.Digest{}, err
 	}
 	return ConfigDigest(all)
 }
+
+func (c *closer) merge(ctx context.Context, layers []*ai.Item, names []string) (*value.Value, error) {
+	lowest := slices.Clone(layers)
+	slices.Reverse(lowest)
+	all, _, err := ai.MergeLayers(lowest, names, func(names []string) (*value.Value, error) {
+		ref := model.Ref{Kind: configKind, ID: names[len(names)-1]}
+		below, err := c.View.All(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if len(below) == 0 {
+			return nil, &ai.NotFoundError{Ref: ref}
+		}
+		return c.merge(ctx, slices.DeleteFunc(below, func(it *ai.Item) bool { return hidden(it, below) }), names)
+	})
+	return all, err
+}
+
+// hidden reports whether a layer is left out: the user's, unless it is the highest.
+func hidden(it *ai.Item, layers []*ai.Item) bool { return it.Space.Level == ai.User && it != layers[0] }
 
 // ConfigDigest returns the digest of merged config: that of its canonical JSON.
 func ConfigDigest(all *value.Value) (cas.Digest, error) {
@@ -91,24 +124,4 @@ func ConfigDigest(all *value.Value) (cas.Digest, error) {
 		return cas.Digest{}, err
 	}
 	return cas.Sum(b), nil
-}
-
-// merge puts what stands above over what stands below, as ai.View.Config does with all layers there are.
-func merge(below, above *value.Value) *value.Value {
-	if below == nil || below.Kind != value.Map || above.Kind != value.Map {
-		return above
-	}
-	both := &value.Value{Kind: value.Map, Map: slices.Clone(below.Map)}
-	at := make(map[string]int, len(both.Map))
-	for i, e := range both.Map {
-		at[e.Key] = i
-	}
-	for _, e := range above.Map {
-		if i, ok := at[e.Key]; ok {
-			both.Map[i].Value = merge(both.Map[i].Value, e.Value)
-		} else {
-			both.Map = append(both.Map, e)
-		}
-	}
-	return both
 }

@@ -37,6 +37,25 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestConfigExtends: what config extends is in its definition, and is pinned; a file may replace those below it.
+func TestConfigExtends(t *testing.T) {
+	w := &world{spaces: map[string]files{
+		"project": {"config/agent.yaml": "extends: shared\nloop: {turns: 5, depth: null}\n", "config/alone.yaml": "extends: none\nx: 1\n"},
+		base:      {"config/agent.yaml": "loop: {depth: 2}\n", "config/shared.yaml": "loop: {spawns: 1}\nlist: [{id: a}]\n", "config/alone.yaml": "z: 1\n"},
+	}}
+	c, _ := w.build(t).close()
+	same(t, "uses", uses(c), []string{"- config config:agent", "- root config:agent", "- config config:alone", "- root config:alone", "- config config:shared", "config:agent config config:shared line 2"})
+	var got []string
+	for _, d := range c.Definitions {
+		got = append(got, d.Name+" "+d.Digest.String())
+	}
+	same(t, "definitions", got, []string{
+		"config:agent " + cas.Sum([]byte(`{"list":[{"id":"a"}],"loop":{"spawns":1,"turns":5},"name":"agent"}`)).String(),
+		"config:alone " + cas.Sum([]byte(`{"name":"alone","x":1}`)).String(),
+		"config:shared " + cas.Sum([]byte(`{"list":[{"id":"a"}],"loop":{"spawns":1},"name":"shared"}`)).String(),
+	})
+}
+
 func TestConfigProblems(t *testing.T) {
 	deep := strings.Repeat("{a: ", 70) + "1" + strings.Repeat("}", 70)
 	for _, tc := range []struct {
@@ -49,14 +68,18 @@ func TestConfigProblems(t *testing.T) {
 		{"two bundles alone", &world{spaces: map[string]files{base: {"config/a.yaml": "x: 1\n"}, more: {"config/a.yaml": "x: 1\n"}}}, []string{
 			`config:a is ambiguous: 2 files have this id; system:acme/base/config/a.yaml; system:acme/more/config/a.yaml`}},
 		{"unsigned below", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"}, base: {"config/a.yml": "x: 1\n"}}, unsigned: []string{"config/a.yml"}}, []string{
-			`"system:acme/base/config/a.yml": "config:a" is unsigned; "**" asks for 1 key`}},
+			`"system:acme/base/config/a.yml": "config:a" is unsigned; "**" requires 1 key`}},
 		{"unsigned above", &world{spaces: map[string]files{"project": {"config/a.yml": "x: 1\n"}, base: {"config/a.yaml": "x: 1\n"}}, unsigned: []string{"config/a.yml"}}, []string{
-			`"project/config/a.yml": "config:a" is unsigned; "**" asks for 1 key`}},
+			`"project/config/a.yml": "config:a" is unsigned; "**" requires 1 key`}},
 		{"invalid below", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"}, base: {"config/a.yaml": "x: 1\nx: 2\n"}}}, []string{
 			`"system:acme/base/config/a.yaml": line 3, column 1: "x" stands here a second time, after line 2`}},
 		{"twice", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n", "config/a.yml": "x: 1\n"}}, roots: []string{"tool:rye/core/primitives/*"}}, []string{
 			`"project/config/a.yaml": config:a is ambiguous: 2 files have this id; project/config/a.yaml; project/config/a.yml`,
 			`"project/config/a.yml": config:a is ambiguous: 2 files have this id; project/config/a.yaml; project/config/a.yml`}},
+		{"extends itself", &world{spaces: map[string]files{"project": {"config/a.yaml": "extends: b\n", "config/b.yaml": "x: 1\nextends: a\n"}}}, []string{
+			`"project/config/a.yaml": line 2: extends: "project/config/b.yaml": line 3: extends: config extends itself: a, b, a`,
+			`"project/config/b.yaml": line 3: extends: "project/config/a.yaml": line 2: extends: config extends itself: b, a, b`}},
+		{"extends what is missing", &world{spaces: map[string]files{"project": {"config/a.yaml": "extends: gone\n"}}}, []string{`"project/config/a.yaml": line 2: extends: config:gone not found`}},
 		{"in front of the library", &world{spaces: map[string]files{"project": {"config/rye/loop.yaml": "x: 1\n"}, base: {"config/rye/loop.yaml": "x: 1\n"}}}, []string{
 			`config:rye/loop is protected: the space "project" may not replace it; "project/config/rye/loop.yaml" replaces the item of system:acme/base; "override:" in the root policy can allow it`}},
 		{"too deep", one(files{"config/a.yaml": "x: " + deep + "\n"}), []string{

@@ -18,6 +18,7 @@
 //
 //	executor    a tool: the tool that runs it, which is in its own space or a lower one. needed
 //	hook        a directive: what its hooks name, below. needed
+//	offer       a directive: the tools that its model is offered by name. needed
 //	extractor   every item: the item that says how its kind is read, where there is one. needed
 //	action      a directive: what its elements <execute> and <load> name by item_type and item_id
 //	permission  a directive or a tool: the item that a permission names; and all items in view that one with "*" covers,
@@ -26,7 +27,8 @@
 //	provider    a directive: an item that its model names, by a ref as id, tier, fallback or provider, or by the id of a
 //	            tool as provider. Other words there are names of models
 //
-// A hook names an item in an object "action" with primary (execute or load), item_type and item_id, or by an element
+// A hook names an item by tool, which is the id of one or rye.primary.load and rye.primary.execute with the item in params; in an
+// object "action" with primary (execute or load), item_type and item_id, or by an element
 // <execute> or <load> with the attribute item_type and the id as attribute item_id or text. An item_type that isn't
 // there is "tool". Ids with "{", "}" or "$" are filled in when it runs; they name nothing that can be looked up, and
 // are left out. Of an address with "://" among references nothing is looked for.
@@ -57,8 +59,8 @@
 //
 // # Config
 //
-// The pin config:NAME is the highest file of that name. What all files of it make together, merged as package ai does,
-// is in the definition config:NAME: the digest of its canonical JSON (package jcs). A file of the user's counts only if
+// The pin config:NAME is the highest file of that name. What all files of it make together, merged by package merge, is in the
+// definition config:NAME: the digest of its canonical JSON (package jcs). Config that a file extends is needed. A file of the user's counts only if
 // it is the highest; below one of the project's it is left out, with a warning, because no pin would tell of it. Each
 // other file must be admitted and valid.
 //

@@ -1,6 +1,7 @@
 package closure
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
 )
@@ -24,10 +26,13 @@ func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
 		for i, h := range m.Directive.Hooks {
 			c.hook(n, "hooks["+strconv.Itoa(i)+"]", h.Value)
 		}
+		for i, o := range m.Directive.Tools {
+			c.literal(n, AsOffer, "tools["+strconv.Itoa(i)+"]", "tool", &value.Value{Kind: value.Text, At: o.At, Text: o.ID})
+		}
 		if list := m.Fields.Get("actions"); list != nil {
 			for i, v := range list.Items {
 				if call(v.Get("primary").String()) {
-					c.named(n, AsAction, "actions["+strconv.Itoa(i)+"]", v)
+					c.object(n, AsAction, "actions["+strconv.Itoa(i)+"]", v)
 				}
 			}
 		}
@@ -43,10 +48,24 @@ func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
 // call reports whether a verb of an action or hook needs an item.
 func call(verb string) bool { return verb == capability.Execute || verb == capability.Load }
 
+// named returns the ids of the items that an id in a permission stands for.
+func (c *closer) named(kind, id string) []string {
+	if kind == "tool" && permission.IsThreads(id) {
+		return nil
+	}
+	if library, err := permission.Library(); err == nil && kind == "tool" && library.Tools(id) != nil {
+		return library.Tools(id)
+	}
+	return []string{id}
+}
+
 // hook notes what a hook names.
 func (c *closer) hook(n *node, field string, v *value.Value) {
-	if action := v.Get("action"); call(action.Get("primary").String()) {
-		c.named(n, AsHook, field+".action", action)
+	if tool := v.Get("tool"); !tool.IsNull() {
+		c.tool(n, field, tool, v)
+	}
+	if action := v.Get("action"); call(cmp.Or(action.Get("primary").String(), capability.Execute)) {
+		c.object(n, AsHook, field+".action", action)
 	}
 	for _, verb := range []string{capability.Execute, capability.Load} {
 		switch given := v.Get(verb); {
@@ -54,13 +73,32 @@ func (c *closer) hook(n *node, field string, v *value.Value) {
 		case given.Kind == value.Text:
 			c.literal(n, AsHook, field+"."+verb, "", given)
 		default:
-			c.named(n, AsHook, field+"."+verb, given)
+			c.object(n, AsHook, field+"."+verb, given)
 		}
 	}
 }
 
-// named notes the item of an object {item_type, item_id}. The text of an element is its content.
-func (c *closer) named(n *node, why Why, field string, v *value.Value) {
+// tool notes what a hook names by a tool: one that it runs, or rye.primary.VERB and the item in params.
+func (c *closer) tool(n *node, field string, tool, v *value.Value) {
+	verb, isVerb := strings.CutPrefix(strings.ReplaceAll(tool.String(), "/", "."), "rye.primary.")
+	params := v.Get("params")
+	if params.IsNull() {
+		params = v.Get("inputs")
+	}
+	switch {
+	case isVerb && call(strings.TrimPrefix(verb, "rye_")):
+		c.object(n, AsHook, field+".params", params)
+	case !isVerb:
+		id := *tool
+		if !strings.Contains(id.Text, "/") {
+			id.Text = strings.ReplaceAll(id.Text, ".", "/")
+		}
+		c.literal(n, AsHook, field+".tool", "", &id)
+	}
+}
+
+// object notes the item of an object {item_type, item_id}. The text of an element is its content.
+func (c *closer) object(n *node, why Why, field string, v *value.Value) {
 	id := v.Get("item_id")
 	if id.String() == "" {
 		id = v.Get("content")
@@ -68,10 +106,13 @@ func (c *closer) named(n *node, why Why, field string, v *value.Value) {
 	c.literal(n, why, field, v.Get("item_type").String(), id)
 }
 
+// inside begins the ids of what threads do themselves, without an item.
+const inside = "rye/agent/threads/internal/"
+
 // literal notes an item of a kind and an id as they stand in a file.
 func (c *closer) literal(n *node, why Why, field, kind string, id *value.Value) {
 	text := id.String()
-	if text == "" || strings.ContainsAny(kind+text, "{}$") {
+	if text == "" || strings.ContainsAny(kind+text, "{}$") || strings.HasPrefix(text, inside) {
 		return
 	}
 	if kind == "" {
@@ -140,7 +181,9 @@ func (c *closer) permissions(n *node, m *model.Model, admitted bool) {
 		switch {
 		case id == "" || strings.HasPrefix(id, "*"):
 		case kind != "*" && !strings.Contains(id, "*"):
-			c.literal(n, AsPermission, field, kind, &value.Value{Kind: value.Text, At: v.At, Text: id})
+			for _, id := range c.named(kind, id) {
+				c.literal(n, AsPermission, field, kind, &value.Value{Kind: value.Text, At: v.At, Text: id})
+			}
 		case admitted:
 			n.edges = append(n.edges, edge{why: AsPermission, pattern: p.String(), at: v.At, field: field})
 			n.patterns = append(n.patterns, pattern{p, c.from(n)})

@@ -35,9 +35,6 @@ func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
 	if a != nil && len(n.problems)+len(n.echoes) == 0 {
 		c.pin(ctx, n, it, a)
 	}
-	if c.Progress != nil && ctx.Err() == nil {
-		c.Progress(c.done.Add(1))
-	}
 }
 
 // chain notes what runs a tool, and what is wrong between the two. What is wrong further down is reported there: the

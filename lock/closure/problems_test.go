@@ -53,6 +53,9 @@ func TestProblems(t *testing.T) {
 			"tools/acme/b.yaml": tool("acme/b", start, "child_constraints: {acme/a: {min_version: 2.0.0}}")}), []string{
 			`"project/tools/acme/a.yaml": line 7, column 14: invalid executor chain of tool:acme/a; "tool:acme/b" runs "tool:acme/a" in versions from "2.0.0", which has 1.2.3`,
 		}},
+		{"offers", one(files{"directives/acme/d.md": directive("acme/d", "<tools><tool>acme/gone</tool></tools>", "")}), []string{
+			`"project/directives/acme/d.md": line 5, column 14: tool:acme/gone not found`,
+		}},
 		{"hooks", one(files{"directives/acme/d.md": hook("acme/gone")}), []string{
 			`"project/directives/acme/d.md": line 5, column 59: directive:acme/gone not found`,
 		}},
@@ -81,8 +84,8 @@ func TestProblems(t *testing.T) {
 		{"invalid items", one(files{"knowledge/acme/a.md": "---\nid: other\ntitle: 7\nentry_type: reference\n---\nx\n", "config/a.yaml": "a: [\n"}), nil},
 		{"unsigned items", &world{spaces: map[string]files{"project": {"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/b.md": note("acme/b")}},
 			unsigned: []string{"knowledge/acme/a.md", "knowledge/acme/b.md"}}, []string{
-			`"project/knowledge/acme/a.md": "knowledge:acme/a" is unsigned; "**" asks for 1 key`,
-			`"project/knowledge/acme/b.md": "knowledge:acme/b" is unsigned; "**" asks for 1 key`,
+			`"project/knowledge/acme/a.md": "knowledge:acme/a" is unsigned; "**" requires 1 key`,
+			`"project/knowledge/acme/b.md": "knowledge:acme/b" is unsigned; "**" requires 1 key`,
 		}},
 		{"one id twice", one(files{"tools/acme/a.yaml": tool("acme/a", start), "tools/acme/a.sh": shTool("acme/a")}), []string{
 			`"project/tools/acme/a.sh": tool:acme/a is ambiguous: 2 files have this id; project/tools/acme/a.sh; project/tools/acme/a.yaml`,
@@ -279,6 +282,7 @@ func TestPermissions(t *testing.T) {
 		{"load:knowledge:*/b", nil},
 		{"load:knowledge", nil},
 		{"*:*:*", nil},
+		{"execute:tool:rye/agent/threads/thread_directive", nil}, // which threads run themselves
 		{"execute:tool:nothing/*", nil},
 	} {
 		f["tools/acme/t.yaml"] = tool("acme/t", start, fmt.Sprintf("permissions: [%q]", tc.permission))
@@ -290,6 +294,9 @@ func TestPermissions(t *testing.T) {
 		}
 		want = append(want, "tool:acme/t project", "tool:acme/u project", "tool:"+start+inStd)
 		same(t, tc.permission, pinned(c), want)
+		if len(c.Warnings) > 0 {
+			t.Errorf("%s: %v", tc.permission, c.Warnings)
+		}
 	}
 	// An item that is covered has to be as it should; of an unsigned one nothing that it covers is looked for.
 	bad := f.with(files{"knowledge/acme/bad.md": "---\nid: good\ntitle: X\nversion: 1.0.0\nentry_type: reference\n---\nx\n",
@@ -297,7 +304,7 @@ func TestPermissions(t *testing.T) {
 	one(bad, "tool:acme/t").build(t).problems(`"project/knowledge/acme/bad.md": line 3, column 5: Field 'id' value 'good' must match filename 'bad'`)
 	w := one(bad, "tool:acme/t")
 	w.unsigned = []string{"tools/acme/t.yaml"}
-	w.build(t).problems(`"project/tools/acme/t.yaml": "tool:acme/t" is unsigned; "**" asks for 1 key`)
+	w.build(t).problems(`"project/tools/acme/t.yaml": "tool:acme/t" is unsigned; "**" requires 1 key`)
 	two := &world{spaces: map[string]files{"project": {"tools/acme/t.yaml": tool("acme/t", start, `permissions: ["load:knowledge:acme/*"]`)},
 		base: {"knowledge/acme/a.md": note("acme/a")}, more: {"knowledge/acme/a.md": note("acme/a")}}}
 	two.build(t).problems(`"project/tools/acme/t.yaml": line 8, column 15: knowledge:acme/a is ambiguous: 2 files have this id; system:acme/base/knowledge/acme/a.md; system:acme/more/knowledge/acme/a.md`)

@@ -3,25 +3,86 @@
 package content
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/drift"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
 // Request says what the lock of a project is made of. With l.Here nothing is fetched.
-func Request(ctx context.Context, l *workspace.Lock) lock.Request {
-	r := lock.Request{Project: l.Yaml, Old: l.Old, Pinned: l.Pinned(ctx), Library: find.LibrarySpace(), View: l.View, User: l.User, Installed: l.Installed}
+func Request(ctx context.Context, l *workspace.Lock) relock.Request {
+	r := relock.Request{Project: l.Yaml, Old: l.Old, Env: relock.Env{Pinned: l.Pinned(ctx), Library: find.LibrarySpace(), View: l.View}}
 	if l.Here != nil {
 		r.Sources, r.Files = l.Here, l.Here.Objects
 	} else {
 		r.Sources, r.Files, r.Packages = workspace.Bringing{Sources: l.Sources, Listed: &l.Listed}, l.DiskStore(), l.Registry
 	}
 	return r
+}
+
+// Make makes the lock that r asks for: the project's, or the user's own of the installed bundles. Damaged objects that it
+// meets in the store are healed.
+func Make(ctx context.Context, l *workspace.Lock, r relock.Request) (made *relock.Made, err error) {
+	err = healing(ctx, l, func() error {
+		if l.Here == nil {
+			now := Request(ctx, l)
+			r.Sources, r.Packages = now.Sources, now.Packages
+		}
+		made, err = makeLock(ctx, l, r)
+		return err
+	})
+	return made, err
+}
+
+func makeLock(ctx context.Context, l *workspace.Lock, r relock.Request) (*relock.Made, error) {
+	if l.User {
+		return relock.MakeUser(ctx, r, l.Installed)
+	}
+	return relock.Make(ctx, r)
+}
+
+// healing runs do. If it meets an object that is damaged in the store, it is brought again, from .ai/vendor or from where
+// the lock's bundles come from, and do runs again.
+func healing(ctx context.Context, l *workspace.Lock, do func() error) error {
+	tried := map[cas.ID]bool{}
+	for {
+		err := do()
+		d, damaged := errors.AsType[*cas.DamagedError](err)
+		if !damaged || tried[d.ID] || l.Here != nil || l.DiskStore() == nil {
+			if l.Rereads() && err == nil {
+				l.Warn("healed damaged objects in the store from the sources of the lock", nil)
+			}
+			return err
+		}
+		tried[d.ID] = true
+		if ok, broken := heal(ctx, l, d.ID); broken != nil || !ok {
+			return cmp.Or(broken, err)
+		}
+	}
+}
+
+// heal brings an object again, or makes the lock's sources do that. It reports whether there is hope.
+func heal(ctx context.Context, l *workspace.Lock, id cas.ID) (bool, error) {
+	v, err := l.Vendored()
+	if err != nil {
+		return false, err
+	}
+	if v != nil {
+		if n, err := l.DiskStore().Heal(ctx, v, id); err == nil && n > 0 {
+			l.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(n, "damaged object"), l.Show(l.VendorDir())), nil)
+			return true, nil
+		}
+	}
+	return l.Reread()
 }
 
 // Stored returns the set of a lock with everything from the store.
@@ -36,7 +97,7 @@ func setOf(ctx context.Context, l *workspace.Lock, src lock.Source) (*lock.Set, 
 
 // Drift lists the files of the working tree that differ from their pins, for all items or for some. Look must have been
 // called.
-func Drift(ctx context.Context, l *workspace.Lock, refs ...model.Ref) ([]*lock.Difference, error) {
+func Drift(ctx context.Context, l *workspace.Lock, refs ...model.Ref) ([]*drift.Difference, error) {
 	set, err := l.Set(ctx)
 	if err != nil {
 		return nil, err
@@ -53,24 +114,5 @@ func Drift(ctx context.Context, l *workspace.Lock, refs ...model.Ref) ([]*lock.D
 		return nil, err
 	}
 	defer done()
-	return set.Drift(ctx, lock.DriftOptions{Pinned: pinned, Working: working, Admit: admit}, refs...)
-}
-
-// shown is a path as messages write it.
-func shown(l *workspace.Lock, path string) string {
-	if l.Show == nil {
-		return path
-	}
-	return l.Show(path)
-}
-
-func detail(l *workspace.Lock, what string, err error) {
-	if l.Detail != nil {
-		l.Detail(what, err)
-	}
-}
-
-// lackingOf is the error of an object that is in no place rye may look at.
-func lackingOf(id cas.ID, by string) *fault.Error {
-	return fault.Of(&lock.MissingError{ID: id, NeededBy: by})
+	return drift.Find(ctx, set, drift.Options{Pinned: pinned, Working: working, Admit: admit}, refs...)
 }

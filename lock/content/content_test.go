@@ -11,9 +11,10 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/content"
+	"github.com/rye-build/rye/lock/drift"
 	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
@@ -36,7 +37,7 @@ func locked(t *testing.T) *projecttest.Project {
 	defer batch.Close()
 	r := content.Request(t.Context(), l)
 	r.Store = batch
-	made, err := lock.Make(t.Context(), r)
+	made, err := relock.Make(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestDrift(t *testing.T) {
 		t.Errorf("%s, want %s", all, want)
 	}
 	found, err := content.Drift(t.Context(), p.Looked(), projecttest.Note)
-	if err != nil || len(found) != 1 || found[0].Kind != lock.Gone {
+	if err != nil || len(found) != 1 || found[0].Kind != drift.Gone {
 		t.Errorf("%v, %v", found, err)
 	}
 
@@ -244,7 +245,7 @@ func TestCheckVendor(t *testing.T) {
 	check("", "")
 	good := p.Read(pack)
 	p.Remove(vendorDir + "/.gitattributes")
-	check(fault.LockMismatch, "would be written anew or removed: .gitattributes")
+	check(fault.LockMismatch, "out of date or not in the lock: .gitattributes")
 	damageNote(t, p)
 	check(fault.Integrity, ", which knowledge:acme/note needs")
 	p.Write(pack, good)
@@ -412,7 +413,7 @@ func TestOfBundle(t *testing.T) {
 	}
 	l := &workspace.Lock{Old: &file.Lock{Bundles: []file.Bundle{from("acme/a", "../a"), from("acme/b", "../b")}}}
 	f := content.OfBundle(l, &source.Error{Where: "../b", Err: fs.ErrNotExist})
-	if !strings.HasPrefix(f.Text, "bundle:acme/b@1.0.0: ") || len(f.Hint) != 1 || f.Hint[0] != "rye add acme/b --from PLACE" {
+	if !strings.HasPrefix(f.Text, "bundle:acme/b@1.0.0: ") || len(f.Hint) != 1 || f.Hint[0] != "rye docs sources" {
 		t.Errorf("%q, %q", f.Text, f.Hint)
 	}
 	for _, err := range []error{&source.Error{Where: "../c", Err: fs.ErrNotExist}, &source.Error{ID: "acme/b", Where: "../b", Err: fs.ErrNotExist}} {

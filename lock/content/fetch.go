@@ -16,7 +16,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/keep"
 	"github.com/rye-build/rye/lock/packages/fetch"
+	"github.com/rye-build/rye/lock/relock"
 	versions "github.com/rye-build/rye/lock/resolve"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
@@ -52,17 +54,26 @@ func (ans *FetchResult) fetch(ctx context.Context, l *workspace.Lock) error {
 			return damaged
 		}
 	}
-	objects, missing, err := missing(ctx, l)
+	objects, missing, broken, err := missing(ctx, l)
+	unread := errors.Is(err, cas.ErrDamaged)
+	if broken > 0 || unread {
+		if _, err := l.Reread(); err != nil {
+			return err
+		}
+	}
 	// Signatures aren't among the objects: those that .ai/vendor lost may still be at the bundle's source.
 	unsure := err == nil && len(l.Old.Bundles) > 0 && l.Pinned(ctx) == nil
-	if unsure || err == nil && len(missing) > 0 || isMissing(err) {
+	if unsure || err == nil && len(missing) > 0 || isMissing(err) || unread {
 		objects, err = bring(ctx, l, ans)
 	}
 	if err != nil {
 		return cmp.Or(damaged, needed(ctx, l, err))
 	}
+	if broken > 0 || unread {
+		l.Warn("healed damaged objects in the store from the sources of the lock", nil)
+	}
 	ans.Objects = int64(len(objects))
-	return lock.Keep(ctx, l.DiskStore(), l.LockPath(), objects)
+	return keep.Lock(ctx, l.DiskStore(), l.LockPath(), objects)
 }
 
 // needed says of bytes that can't be brought which items need them, and how to have them the next time.
@@ -103,7 +114,7 @@ func OfBundle(l *workspace.Lock, err error) *fault.Error {
 		}
 		f.Text = bundleRef(b) + ": " + f.Text
 		if len(f.Hint) == 0 && errors.Is(err, fs.ErrNotExist) {
-			f.Hint = []string{"rye add " + b.ID + " --from PLACE"}
+			f.Hint = []string{"rye docs sources"}
 		}
 		break
 	}
@@ -118,7 +129,7 @@ func lacking(ctx context.Context, l *workspace.Lock) (lines []string) {
 			lines = append(lines, id.String()+" is needed by "+by)
 		}
 	}
-	_, missing, err := missing(ctx, l)
+	_, missing, _, err := missing(ctx, l)
 	for _, m := range missing {
 		add(m.ID, m.NeededBy)
 	}
@@ -161,7 +172,7 @@ func explainGone(l *workspace.Lock, err *lock.MissingError) error {
 func fromGit(l *workspace.Lock, paths ...string) []string {
 	args := make([]string, len(paths))
 	for i, p := range paths {
-		args[i] = shown(l, filepath.Join(l.Dir, workspace.MarkerDir, filepath.FromSlash(p)))
+		args[i] = l.Show(filepath.Join(l.Dir, workspace.MarkerDir, filepath.FromSlash(p)))
 	}
 	return []string{fault.Command("git restore", args...), "rye lock"}
 }
@@ -170,7 +181,7 @@ func bundleRef(b *lockfile.Bundle) string { return "bundle:" + b.ID + "@" + b.Ve
 
 // bring gets what is neither vendored nor in the store, and returns all objects of the lock.
 func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Object, error) {
-	brought, err := lock.Bring(ctx, Request(ctx, l))
+	brought, err := relock.Bring(ctx, Request(ctx, l))
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +195,7 @@ func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Obj
 	if err := bringPackages(ctx, l, ans); err != nil {
 		return nil, err
 	}
-	objects, missing, err := missing(ctx, l)
+	objects, missing, _, err := missing(ctx, l)
 	if err == nil && len(missing) > 0 {
 		err = missing[0]
 	}
@@ -195,7 +206,7 @@ func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Obj
 func bringPackages(ctx context.Context, l *workspace.Lock, ans *FetchResult) error {
 	var lacking []lockfile.Artifact
 	for _, a := range l.Old.Artifacts {
-		missing, err := l.DiskStore().Missing(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Digest}})
+		missing, err := l.Into.Missing(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Digest}})
 		if err != nil {
 			return err
 		}
@@ -215,24 +226,33 @@ func isMissing(err error) bool {
 	return missing
 }
 
-// missing returns the objects of the lock, and which of them the store lacks.
-func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, missing []*lock.MissingError, err error) {
+// missing returns the objects of the lock, which of them the store can't give, and how many of these are damaged.
+func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, missing []*lock.MissingError, damaged int, err error) {
 	set, err := Stored(ctx, l)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	if objects, err = set.Objects(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	ids, by := make([]cas.ID, len(objects)), make(map[cas.ID]string, len(objects))
 	for i, o := range objects {
 		ids[i], by[o.ID] = o.ID, o.NeededBy
 	}
-	lacking, err := l.DiskStore().Missing(ctx, ids)
+	batch, err := l.Into.Batch(ctx)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer batch.Close()
+	lacking, err := batch.Missing(ctx, ids) // unlike the store, it doesn't rely on a pack that has changed
+	if err != nil {
+		return nil, nil, 0, err
+	}
 	for _, id := range lacking {
 		missing = append(missing, &lock.MissingError{ID: id, NeededBy: by[id]})
 	}
-	return objects, missing, err
+	gone, err := l.DiskStore().Missing(ctx, lacking)
+	return objects, missing, len(lacking) - len(gone), err
 }
 
 // takeVendored copies what is vendored into the store. What is damaged is left out, and the error.
@@ -257,11 +277,23 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 	for i, o := range objects {
 		ids[i] = o.ID
 	}
-	lacking, err := batch.Missing(ctx, ids)
+	lacking, err := batch.Missing(ctx, ids) // unlike the store, it doesn't rely on a pack that has changed
 	if err != nil {
 		return err
 	}
+	gone, err := l.DiskStore().Missing(ctx, lacking)
+	if err != nil {
+		return err
+	}
+	broken := map[cas.ID]bool{}
+	for _, id := range lacking {
+		broken[id] = true
+	}
+	for _, id := range gone {
+		delete(broken, id)
+	}
 	var damaged error
+	healed := int64(0)
 	for _, id := range lacking {
 		size, err := copyObject(ctx, v, batch, id)
 		switch {
@@ -271,13 +303,18 @@ func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans 
 		case err != nil:
 			return err
 		default:
-			ans.Fetched++
+			if ans.Fetched++; broken[id] {
+				healed++
+			}
 			ans.Bytes += size
 			l.Progress(size)
 		}
 	}
 	if err := batch.Commit(ctx); err != nil {
 		return err
+	}
+	if healed > 0 {
+		l.Warn(fmt.Sprintf("healed %s in the store from %q", fault.Count(healed, "damaged object"), l.Show(l.VendorDir())), nil)
 	}
 	for _, line := range l.Old.Bundles {
 		if b := set.Bundle(line.ID); b != nil {
@@ -311,17 +348,17 @@ func copyObject(ctx context.Context, from cas.Getter, to cas.Batch, id cas.ID) (
 func takeProject(ctx context.Context, l *workspace.Lock) error {
 	r := Request(ctx, l)
 	r.Packages = nil
-	batch, err := l.DiskStore().Batch(ctx)
+	batch, err := l.Into.Batch(ctx)
 	if err != nil {
 		return err
 	}
 	defer batch.Close()
 	r.Store = batch
-	if _, err := lock.Make(ctx, r); err != nil {
+	if _, err := makeLock(ctx, l, r); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		detail(l, "the project's items", err)
+		l.Detail("the project's items", err)
 	}
 	return batch.Commit(ctx)
 }

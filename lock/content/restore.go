@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"time"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/edit"
@@ -16,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/drift"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -47,9 +47,6 @@ type LeftFile struct {
 // and what was there is in the store before. The result is nil if nothing was tried.
 func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun bool) (*RestoreResult, error) {
 	r := &restoring{l: l, writes: !dryRun}
-	if r.now = time.Now(); l.Now != nil {
-		r.now = l.Now()
-	}
 	var err error
 	if r.objects, err = l.Objects(); err != nil {
 		return nil, err
@@ -68,8 +65,8 @@ func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun
 	}
 	if dryRun {
 		err = r.missing(ctx)
-	} else {
-		err = r.write(ctx)
+	} else if err = r.write(ctx); errors.Is(err, cas.ErrDamaged) {
+		err = r.damaged(ctx, err)
 	}
 	result := &RestoreResult{DryRun: dryRun, Items: len(pins), Files: []RestoredFile{}, Left: []LeftFile{}}
 	for _, f := range r.files {
@@ -81,6 +78,28 @@ func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun
 		result.Left = append(result.Left, left(ctx, l, pins)...)
 	}
 	return result, err
+}
+
+// damaged writes the files from the store, where .ai/vendor has damaged bytes. If that has them damaged too, git may have
+// them.
+func (r *restoring) damaged(ctx context.Context, err error) error {
+	if v, s := r.l.Vendor, r.l.DiskStore(); v != nil && s != nil {
+		r.objects = lock.First(s, v)
+		if err = r.write(ctx); err == nil {
+			r.l.Warn(fmt.Sprintf("%q has damaged objects: rye vendor writes them again", r.l.Show(r.l.VendorDir())), nil)
+			return nil
+		}
+	}
+	if !errors.Is(err, cas.ErrDamaged) {
+		return err
+	}
+	var paths []string
+	for _, x := range r.files {
+		paths = append(paths, x.path)
+	}
+	f := fault.Of(err)
+	f.Hint = fromGit(r.l, paths...)
+	return f
 }
 
 // openDir opens .ai to write in it, and makes it where it is wiped; nil where there is none and nothing is to be
@@ -112,16 +131,16 @@ func left(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin) (left []L
 		return nil
 	}
 	err := l.Look(ctx)
-	var found []*lock.Difference
+	var found []*drift.Difference
 	if err == nil {
 		found, err = Drift(ctx, l, refs...)
 	}
 	if err != nil {
-		detail(l, "files that aren't in the lock", err)
+		l.Detail("files that aren't in the lock", err)
 		return nil
 	}
 	for _, d := range found {
-		if d.Kind == lock.Added && slices.Contains(refs, d.Ref) {
+		if d.Kind == drift.Added && slices.Contains(refs, d.Ref) {
 			left = append(left, LeftFile{path.Join(workspace.MarkerDir, d.Path), d.Ref.String()})
 		}
 	}

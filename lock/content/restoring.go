@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
@@ -33,7 +32,6 @@ type restoring struct {
 	l       *workspace.Lock
 	objects lock.Source
 	dir     *osfile.Dir // nil: there is nothing, and nothing is to be written
-	now     time.Time
 	writes  bool
 	files   []*restored // that are to be looked at; after compare, those that aren't as they are pinned
 }
@@ -107,7 +105,7 @@ func (r *restoring) compare(ctx context.Context) error {
 	same := sync.Map{}
 	err := r.existing(ctx, func(folder *os.Root, dir string, files []*restored) (err error) {
 		if r.writes {
-			osfile.Sweep(r.dir.Where(dir), r.now) // here, for what was left may stand beside files that are all as they should be
+			osfile.Sweep(r.dir.Where(dir), r.l.Now()) // here, for what was left may stand beside files that are all as they should be
 		}
 		for _, f := range files {
 			h := cas.NewHasher()
@@ -159,7 +157,7 @@ func (r *restoring) write(ctx context.Context) error {
 	if err := r.keep(ctx); err != nil {
 		return err
 	}
-	b := osfile.NewBatch(len(r.files), r.now)
+	b := osfile.NewBatch(len(r.files), r.l.Now())
 	if err := r.folders(ctx, func(_ string, files []*restored) error { return r.stage(ctx, b, files) }); err != nil {
 		b.Drop(r.staged())
 		if isMissing(err) {
@@ -262,7 +260,7 @@ func (r *restoring) missing(ctx context.Context) error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		case f == nil:
-			f, paths = lackingOf(x.want.ID, x.ref.String()), []string{x.path}
+			f, paths = fault.Of(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()}), []string{x.path}
 		case len(f.Why) < fault.MaxLines:
 			f.Why, paths = append(f.Why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref)), append(paths, x.path)
 		}

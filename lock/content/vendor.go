@@ -39,7 +39,7 @@ func Vendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) {
 	if in, ok := errors.AsType[*vendor.Error](err); ok {
 		path := filepath.Join(l.VendorDir(), in.File)
 		if isThere, _ := osfile.IsDir(path); isThere {
-			f, at := fault.Of(err), fault.Quote(shown(l, path))
+			f, at := fault.Of(err), fault.Quote(l.Show(path))
 			f.Hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
 			return nil, f
 		}
@@ -78,7 +78,7 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 	fail := func(f *fault.Error) (*VendorResult, error) {
 		f.Hint = []string{"rye vendor"}
 		if f.Code == fault.Integrity {
-			f.Hint = append(f.Hint, "git restore "+fault.Quote(shown(l, l.VendorDir())))
+			f.Hint = append(f.Hint, "git restore "+fault.Quote(l.Show(l.VendorDir())))
 		}
 		return ans, f.Asked()
 	}
@@ -97,7 +97,7 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 		f := fault.Of(err)
 		f.Why = nil // each problem is a line of the answer, and the store wasn't asked
 		if errors.Is(err, cas.ErrDamaged) {
-			f = &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("what is vendored isn't what the lock names: %s", fault.Count(int64(len(ans.Problems)), "problem"))}
+			f = &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf(".ai/vendor does not match the lock: %s", fault.Count(int64(len(ans.Problems)), "problem"))}
 		}
 		return fail(f)
 	}
@@ -118,7 +118,7 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 		ans.Problems = append(ans.Problems, "not needed: "+id.String())
 	}
 	for _, name := range r.Stale {
-		ans.Problems = append(ans.Problems, "would be written anew or removed: "+name)
+		ans.Problems = append(ans.Problems, "out of date or not in the lock: "+name)
 	}
 	for _, name := range r.Foreign {
 		if slices.Contains(r.Stale, name) { // as a link where a file should be, which is replaced
@@ -128,7 +128,7 @@ func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) 
 	}
 	ans.Files, ans.Objects, ans.Bytes = r.Files, r.Objects, r.Bytes
 	if len(r.Damaged)+len(r.Missing) > 0 {
-		return fail(&fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("what is vendored isn't what the lock names: %s", fault.Count(int64(len(ans.Problems)), "problem"))})
+		return fail(&fault.Error{Code: fault.Integrity, Text: fmt.Sprintf(".ai/vendor does not match the lock: %s", fault.Count(int64(len(ans.Problems)), "problem"))})
 	}
 	if len(ans.Problems) > 0 {
 		return fail(&fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("rye vendor would change %s", fault.Count(int64(len(ans.Problems)), "thing"))})

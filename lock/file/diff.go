@@ -115,12 +115,17 @@ func walk[T any](a, b []T, compare func(a, b T) int, f func(a, b *T)) {
 	}
 }
 
-// either returns an entry's name, from where it is.
-func either[T any](a, b *T, name func(T) string) string {
-	if a == nil {
-		return name(*b)
+// entry adds that an entry came, went or has another text, by three kinds, and reports whether both locks have it.
+func entry[T any](d *differ, a, b *T, kinds [3]Kind, name, text func(T) string) (both bool) {
+	switch {
+	case a == nil:
+		d.add(kinds[0], name(*b), "", text(*b))
+	case b == nil:
+		d.add(kinds[1], name(*a), text(*a), "")
+	default:
+		d.compare(kinds[2], name(*a), text(*a), text(*b))
 	}
-	return name(*a)
+	return a != nil && b != nil
 }
 
 type differ struct {
@@ -163,53 +168,36 @@ func (d *differ) source(name string, from, to project.Source) {
 
 func (d *differ) requires(a, b *Lock) {
 	walk(a.Requires, b.Requires, compareRequirements, func(a, b *project.Requirement) {
-		name := either(a, b, func(r project.Requirement) string { return r.ID })
-		switch {
-		case a == nil:
-			d.add(RequirementAdded, name, "", b.Text)
-		case b == nil:
-			d.add(RequirementRemoved, name, a.Text, "")
-		default:
-			d.compare(RequirementChanged, name, a.Text, b.Text)
-			d.source(name, a.Source, b.Source)
+		if entry(d, a, b, [3]Kind{RequirementAdded, RequirementRemoved, RequirementChanged}, func(r project.Requirement) string { return r.ID },
+			func(r project.Requirement) string { return r.Text }) {
+			d.source(a.ID, a.Source, b.Source)
 		}
 	})
 }
 
 func (d *differ) bundle(a, b *Bundle) {
-	name := either(a, b, func(b Bundle) string { return b.ID })
-	switch {
-	case a == nil:
-		d.add(BundleAdded, name, "", b.Version)
-		return
-	case b == nil:
-		d.add(BundleRemoved, name, a.Version, "")
+	changed := BundleUpgraded
+	if a != nil && b != nil && manifest.CompareVersions(a.Version, b.Version) > 0 {
+		changed = BundleDowngraded
+	}
+	if !entry(d, a, b, [3]Kind{BundleAdded, BundleRemoved, changed}, func(b Bundle) string { return b.ID }, func(b Bundle) string { return b.Version }) {
 		return
 	}
-	switch {
-	case a.Version == b.Version:
-		d.compare(BundleReplaced, name, a.Version+" "+a.Manifest.String(), b.Version+" "+b.Manifest.String())
-	case manifest.CompareVersions(a.Version, b.Version) > 0:
-		d.add(BundleDowngraded, name, a.Version, b.Version)
-	default:
-		d.add(BundleUpgraded, name, a.Version, b.Version)
+	if a.Version == b.Version {
+		d.compare(BundleReplaced, a.ID, a.Version+" "+a.Manifest.String(), b.Version+" "+b.Manifest.String())
 	}
-	d.source(name, a.Source, b.Source)
+	d.source(a.ID, a.Source, b.Source)
 }
 
 func (d *differ) pin(a, b *Pin) {
 	if a != nil && b != nil && a.same(b) {
 		return // as most are
 	}
-	name := either(a, b, func(p Pin) string { return p.Ref.String() })
-	switch {
-	case a == nil:
-		d.add(PinAdded, name, "", content(b))
-		return
-	case b == nil:
-		d.add(PinRemoved, name, content(a), "")
+	if a == nil || b == nil {
+		entry(d, a, b, [3]Kind{PinAdded, PinRemoved}, func(p Pin) string { return p.Ref.String() }, func(p Pin) string { return content(&p) })
 		return
 	}
+	name := a.Ref.String()
 	placed := a.From == b.From && (a.Size != b.Size || a.Mode != b.Mode || a.Files != b.Files)
 	if a.Version != b.Version || a.Digest != b.Digest || a.Tree != b.Tree || placed {
 		d.add(PinChanged, name, content(a), content(b))
@@ -234,8 +222,8 @@ func (d *differ) pin(a, b *Pin) {
 		}
 		d.add(kind, name, a.Format.String(), b.Format.String())
 	}
-	d.compare(InterfaceChanged, name, hash(a.Interface), hash(b.Interface))
-	d.compare(GrantsChanged, name, hash(a.Grants), hash(b.Grants))
+	d.compare(InterfaceChanged, name, DigestText(a.Interface), DigestText(b.Interface))
+	d.compare(GrantsChanged, name, DigestText(a.Grants), DigestText(b.Grants))
 }
 
 func (p *Pin) same(o *Pin) bool {
@@ -262,7 +250,8 @@ func content(p *Pin) string {
 	return text
 }
 
-func hash(d cas.Digest) string {
+// DigestText is the text of a digest, "" of zero.
+func DigestText(d cas.Digest) string {
 	if d.IsZero() {
 		return ""
 	}
@@ -281,39 +270,22 @@ func missing(a, b []key.Fingerprint) []key.Fingerprint {
 }
 
 func (d *differ) program(a, b *Program) {
-	name := either(a, b, Program.name)
-	switch {
-	case a == nil:
-		d.add(ToolchainAdded, name, "", b.Version)
-	case b == nil:
-		d.add(ToolchainRemoved, name, a.Version, "")
-	case a.Version != b.Version:
-		d.add(ToolchainChanged, name, a.Version, b.Version)
-	default:
-		d.compare(ToolchainReplaced, name, a.Version+" "+a.Digest.String(), b.Version+" "+b.Digest.String())
+	if a != nil && b != nil && a.Version == b.Version {
+		d.compare(ToolchainReplaced, a.name(), a.Version+" "+a.Digest.String(), b.Version+" "+b.Digest.String())
+		return
 	}
+	entry(d, a, b, [3]Kind{ToolchainAdded, ToolchainRemoved, ToolchainChanged}, Program.name, func(p Program) string { return p.Version })
 }
 
 func (d *differ) artifact(a, b *Artifact) {
-	name := either(a, b, Artifact.name)
-	switch {
-	case a == nil:
-		d.add(ArtifactAdded, name, "", b.Digest.String())
-	case b == nil:
-		d.add(ArtifactRemoved, name, a.Digest.String(), "")
-	default:
-		d.compare(ArtifactReplaced, name, fmt.Sprint(a.Digest, " ", a.Source, " ", a.Size), fmt.Sprint(b.Digest, " ", b.Source, " ", b.Size))
+	if a != nil && b != nil {
+		d.compare(ArtifactReplaced, a.name(), fmt.Sprint(a.Digest, " ", a.Source, " ", a.Size), fmt.Sprint(b.Digest, " ", b.Source, " ", b.Size))
+		return
 	}
+	entry(d, a, b, [3]Kind{ArtifactAdded, ArtifactRemoved}, Artifact.name, func(a Artifact) string { return a.Digest.String() })
 }
 
 func (d *differ) definition(a, b *Definition) {
-	name := either(a, b, func(d Definition) string { return d.Name })
-	switch {
-	case a == nil:
-		d.add(DefinitionAdded, name, "", b.Digest.String())
-	case b == nil:
-		d.add(DefinitionRemoved, name, a.Digest.String(), "")
-	default:
-		d.compare(DefinitionChanged, name, a.Digest.String(), b.Digest.String())
-	}
+	entry(d, a, b, [3]Kind{DefinitionAdded, DefinitionRemoved, DefinitionChanged}, func(d Definition) string { return d.Name },
+		func(d Definition) string { return d.Digest.String() })
 }

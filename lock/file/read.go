@@ -56,8 +56,8 @@ const minPin = 100
 
 type parser struct {
 	*canon.Scanner
+	canon.Keeper
 	lock Lock
-	text strings.Builder // the bytes of names, many to one allocation
 
 	// What the entry before said is most often what the next one says.
 	from    string
@@ -101,18 +101,6 @@ func (p *parser) read() error {
 	return p.Err()
 }
 
-// keep returns b as a string that stays.
-func (p *parser) keep(b []byte) string {
-	const chunk = 64 << 10
-	if p.text.Len()+len(b) > p.text.Cap() {
-		p.text = strings.Builder{}
-		p.text.Grow(max(chunk, len(b)))
-	}
-	from := p.text.Len()
-	p.text.Write(b)
-	return p.text.String()[from:]
-}
-
 func (p *parser) digest(field int) (d cas.Digest, err error) {
 	b := p.Str(field)
 	if b == nil {
@@ -126,7 +114,7 @@ func (p *parser) digest(field int) (d cas.Digest, err error) {
 }
 
 func (p *parser) version(field int) (string, error) {
-	v := p.keep(p.Str(field))
+	v := p.Keep(p.Str(field))
 	if v == "" && !p.Has(field) {
 		return "", nil
 	}
@@ -163,7 +151,7 @@ func (p *parser) requirement() error {
 }
 
 func (p *parser) bundle() (err error) {
-	b := Bundle{ID: p.keep(p.Key())}
+	b := Bundle{ID: p.Keep(p.Key())}
 	if err := portable.CheckID(b.ID); err != nil {
 		return err
 	}
@@ -185,7 +173,7 @@ func (p *parser) bundle() (err error) {
 
 func (p *parser) pin() (err error) {
 	var n Pin
-	if n.Ref, err = model.ParseRef(p.keep(p.Key())); err != nil {
+	if n.Ref, err = model.ParseRef(p.Keep(p.Key())); err != nil {
 		return err
 	}
 	if n.Version, err = p.version(pinVersion); err != nil {
@@ -203,7 +191,7 @@ func (p *parser) pin() (err error) {
 		if err := checkFrom(string(from)); err != nil {
 			return err
 		}
-		p.from = p.keep(from)
+		p.from = p.Keep(from)
 	}
 	n.From = p.from
 	if err := p.place(&n); err != nil {
@@ -243,7 +231,7 @@ func (p *parser) place(n *Pin) error {
 	if !loose {
 		return nil
 	}
-	n.Path, n.Size = p.keep(p.Str(pinPath)), p.Int(pinSize)
+	n.Path, n.Size = p.Keep(p.Str(pinPath)), p.Int(pinSize)
 	if err := portable.Check(n.Path); err != nil {
 		return err
 	}
@@ -300,13 +288,13 @@ func (p *parser) fingerprints(texts [][]byte) ([]key.Fingerprint, error) {
 
 func (p *parser) tool() (err error) {
 	var t Program
-	name := p.keep(p.Key())
+	name := p.Keep(p.Key())
 	t.Name, t.Platform, _ = strings.Cut(name, " ")
 	goos, arch, ok := strings.Cut(t.Platform, "/")
 	if !ok || !word(t.Name) || !word(goos) || !word(arch) || strings.Contains(arch, "/") {
 		return p.errorf("%+q is no program on a platform, such as \"python linux/amd64\"", name)
 	}
-	if t.Version = p.keep(p.Str(toolVersion)); !word(t.Version) {
+	if t.Version = p.Keep(p.Str(toolVersion)); !word(t.Version) {
 		return p.errorf("%+q is no version of a program", t.Version)
 	}
 	t.Digest, err = p.digest(toolDigest)
@@ -315,12 +303,12 @@ func (p *parser) tool() (err error) {
 }
 
 func (p *parser) artifact() (err error) {
-	name := p.keep(p.Key())
+	name := p.Keep(p.Key())
 	at := strings.LastIndexByte(name, '@')
 	if at < 0 || !word(name[:at]) || !word(name[at+1:]) {
 		return p.errorf("%+q is no package and version, such as \"pypi:requests@2.32.3\"", name)
 	}
-	a := Artifact{Name: name[:at], Version: name[at+1:], Source: p.keep(p.Str(artifactSource)), Size: p.Int(artifactSize)}
+	a := Artifact{Name: name[:at], Version: name[at+1:], Source: p.Keep(p.Str(artifactSource)), Size: p.Int(artifactSize)}
 	if !registryDigest(a.Source) {
 		return p.errorf("%+q is no digest of a registry: expected \"sha256:\" or \"sha512:\" and lower-case hex digits", a.Source)
 	}
@@ -330,7 +318,7 @@ func (p *parser) artifact() (err error) {
 }
 
 func (p *parser) definition() (err error) {
-	d := Definition{Name: p.keep(p.Key())}
+	d := Definition{Name: p.Keep(p.Key())}
 	if !word(d.Name) {
 		return p.errorf("%+q is no name: expected visible ASCII without spaces, at most %d characters", d.Name, maxName)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // MaxFetched is how many bytes a fetch may leave on the disk.
@@ -352,26 +352,12 @@ func watch(ctx context.Context, dir string, limit int64, every time.Duration) (c
 				return
 			case <-tick.C:
 			}
-			if size(dir) > limit {
+			if osfile.BytesIn(dir) > limit { // git removes files while this looks
 				cancel(limitError("the download", limit))
 			}
 		}
 	}()
 	return ctx, func() { cancel(nil); <-done }
-}
-
-// size is how many bytes the files below a directory have, as far as they can be looked at.
-func size(dir string) (all int64) {
-	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // git removes files while this looks
-		}
-		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
-			all += info.Size()
-		}
-		return nil
-	})
-	return all
 }
 
 // A bounded buffer takes so many bytes, and then no more.

@@ -29,6 +29,9 @@
 // A path never leads out of the directory of the index, and below an address it is resolved as links are, by the
 // address that the index was asked for at, without its query. An index of nothing is one without bundles.
 //
+// The public keys of its signers may stand beside it, in index.yaml.keys, as package manifest writes them. They are
+// information for a reader who doesn't know the signers yet: nothing trusts them, and an index without them is as good.
+//
 // # What it is worth
 //
 // Who may sign an index a policy says, as it does of all names: by a rule over index:acme/bundles, or by one without

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 // File is what the document is called in a directory.
@@ -24,7 +25,20 @@ const (
 	MaxBytes   = 64 << 20 // signature lines included
 	MaxEntries = 1 << 18
 	MaxArchive = 8 << 30 // bytes of one archive
+	MaxKeys    = sign.MaxLines * 256
 )
+
+// KeysOf returns where the public keys of an index's signers are, for the path or the address of the index.
+func KeysOf(place string) string {
+	query := ""
+	if strings.Contains(place, "://") {
+		place, query, _ = strings.Cut(place, "?")
+		if query != "" {
+			query = "?" + query
+		}
+	}
+	return place + ".keys" + query
+}
 
 const (
 	maxRequires = 2048

@@ -17,7 +17,7 @@ import (
 
 // Parse reads an index, with or without its signature lines, which are those of these bytes and not checked under any
 // key: see Document.Check. An error is a *canon.SyntaxError or an *Error with the line, a *canon.VersionError, or what
-// is wrong with the signature lines. b isn't kept.
+// is wrong with the signature lines; then the index is returned too. b isn't kept.
 func Parse(b []byte) (*Index, error) {
 	p := parser{Scanner: canon.NewScannerBytes(b, &indexSpec), ranges: map[string]Require{}}
 	err := p.read(len(b))
@@ -27,12 +27,12 @@ func Parse(b []byte) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.index.Document = manifest.Document{Domain: sign.Index, Name: "index:" + p.index.Label}
 	body, lines, err := manifest.Split(b)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		p.index.ID, p.index.Signatures = cas.Sum(body), lines
 	}
-	p.index.Document = manifest.Document{Domain: sign.Index, Name: "index:" + p.index.Label, ID: cas.Sum(body), Signatures: lines}
-	return &p.index, nil
+	return &p.index, err
 }
 
 // minEntry is less than the length of any entry.
@@ -40,8 +40,8 @@ const minEntry = 100
 
 type parser struct {
 	*canon.Scanner
+	canon.Keeper
 	index  Index
-	text   strings.Builder    // the bytes of ids, versions and archives, many to one allocation
 	ranges map[string]Require // what was read already, since many bundles require the same
 }
 
@@ -83,7 +83,7 @@ func (p *parser) read(size int) error {
 func (p *parser) entry() (err error) {
 	var e Entry
 	var ok bool
-	if e.ID, e.Version, ok = strings.Cut(p.keep(p.Key()), "@"); !ok {
+	if e.ID, e.Version, ok = strings.Cut(p.Keep(p.Key()), "@"); !ok {
 		return p.errorf("%+q is not an id, \"@\" and a version", p.Key())
 	}
 	if last := len(p.index.Entries) - 1; last < 0 || p.index.Entries[last].ID != e.ID {
@@ -99,7 +99,7 @@ func (p *parser) entry() (err error) {
 	if e.Manifest, err = cas.ParseDigest(p.Str(atManifest)); err != nil {
 		return &Error{p.Line(), err}
 	}
-	e.Archive = p.keep(p.Str(atArchive))
+	e.Archive = p.Keep(p.Str(atArchive))
 	if err := checkArchive(e.Archive); err != nil {
 		return &Error{p.Line(), err}
 	}
@@ -163,18 +163,6 @@ func NewRequire(id, versions string) (Require, error) {
 		return r, fmt.Errorf("it requires %q: %+q allows no version", id, versions)
 	}
 	return r, nil
-}
-
-// keep returns b as a string that stays.
-func (p *parser) keep(b []byte) string {
-	const chunk = 64 << 10
-	if p.text.Len()+len(b) > p.text.Cap() {
-		p.text = strings.Builder{}
-		p.text.Grow(max(chunk, len(b)))
-	}
-	from := p.text.Len()
-	p.text.Write(b)
-	return p.text.String()[from:]
 }
 
 // Append appends the document, without signature lines, that says what x says, and returns it as it reads. The Document

@@ -49,7 +49,7 @@ func (v *Items) CheckKind(name string) (*model.Kind, error) {
 
 // Unknown is the refusal of a word that is none of a few.
 func Unknown(what, word string, names []string) *fault.Error {
-	f := fault.New(fault.Validation, "there is no %s %q", what, word).Because("expected one of "+strings.Join(names, ", ")).On(what, word)
+	f := fault.New(fault.Validation, "unknown %s %q", what, word).Because("expected one of "+strings.Join(names, ", ")).On(what, word)
 	return meant(f, near.Names(word, names))
 }
 
@@ -103,7 +103,8 @@ func (v *Items) Parse(text string) (Arg, error) {
 
 // BadRef is the error of a text that is no ref.
 func BadRef(text string, err error) *fault.Error {
-	return fault.New(fault.Validation, "%q is no ref: %s", text, cmp.Or(errors.Unwrap(err), err)).From(err).Because(refForm).On("ref", text)
+	return fault.New(fault.Validation, "invalid ref %q: %s", text, cmp.Or(errors.Unwrap(err), err)).From(err).Because(refForm).On("ref", text).
+		Try("rye ls")
 }
 
 const refForm = "a ref is kind:id, as in tool:acme/fetch"

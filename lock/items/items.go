@@ -39,11 +39,7 @@ func Open(ctx context.Context, w *workspace.Workspace, abs func(string) (string,
 		if s.Dir == "" {
 			return s.Label + "/" + p
 		}
-		full := filepath.Join(s.Dir, filepath.FromSlash(p))
-		if w.Show == nil {
-			return full
-		}
-		return w.Show(full)
+		return w.Show(filepath.Join(s.Dir, filepath.FromSlash(p)))
 	}
 	return &Items{v, abs}, nil
 }

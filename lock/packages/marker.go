@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 const maxDeep = 16
@@ -136,7 +138,7 @@ func parseMarker(text string) (*marker, error) {
 	p := &markerParser{words: words}
 	m, err := p.either(0)
 	if err == nil && len(p.words) > 0 {
-		err = fmt.Errorf("%q isn't expected here", clip(p.words[0]))
+		err = fmt.Errorf("%q isn't expected here", fault.Clip(p.words[0], 80))
 	}
 	return &m, err
 }
@@ -157,10 +159,10 @@ func markerWords(text string) (words []string, err error) {
 		case c == '(' || c == ')':
 		case strings.IndexByte("<>=!~", c) >= 0:
 			n = len(text) - len(strings.TrimLeft(text, "<>=!~"))
-		case alnum(c):
+		case strings.IndexByte(alnum, c) >= 0:
 			n = len(text) - len(strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."))
 		default:
-			return nil, fmt.Errorf("%q isn't expected here", clip(text))
+			return nil, fmt.Errorf("%q isn't expected here", fault.Clip(text, 80))
 		}
 		words = append(words, text[:n])
 		text = text[n:]
@@ -231,21 +233,21 @@ func (m *marker) check() error {
 	case m.name == "" || m.op == "" || m.value == "":
 		return errors.New("is no comparison of a variable with a text")
 	case !known:
-		return fmt.Errorf("%q isn't asked for here", clip(m.name))
+		return fmt.Errorf("%q isn't asked for here", fault.Clip(m.name, 80))
 	case !quoted(m.value):
 		return fmt.Errorf("%s isn't compared with a text", m.name)
 	}
 	m.value = m.value[1:]
 	if !version {
 		if !slices.Contains([]string{"==", "!=", "in", "not in"}, m.op) {
-			return fmt.Errorf("%s isn't compared by %q", m.name, clip(m.op))
+			return fmt.Errorf("%s isn't compared by %q", m.name, fault.Clip(m.op, 80))
 		}
 		return nil
 	}
 	if m.swapped {
 		turned, ok := map[string]string{"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}[m.op]
 		if !ok {
-			return fmt.Errorf("a text isn't compared with %s by %q", m.name, clip(m.op))
+			return fmt.Errorf("a text isn't compared with %s by %q", m.name, fault.Clip(m.op, 80))
 		}
 		m.op = turned
 	}
@@ -253,9 +255,9 @@ func (m *marker) check() error {
 	release, err := releaseOf(prefix)
 	switch {
 	case err != nil || strings.Trim(prefix, "0123456789.") != "" || wild && m.op != "==" && m.op != "!=":
-		return fmt.Errorf("%q is no release to compare %s with by %q", clip(m.value), m.name, clip(m.op))
+		return fmt.Errorf("%q is no release to compare %s with by %q", fault.Clip(m.value, 80), m.name, fault.Clip(m.op, 80))
 	case !slices.Contains([]string{"<", "<=", "==", "!=", ">=", ">", "~="}, m.op) || m.op == "~=" && len(release) < 2:
-		return fmt.Errorf("%s isn't compared with %q by %q", m.name, clip(m.value), clip(m.op))
+		return fmt.Errorf("%s isn't compared with %q by %q", m.name, fault.Clip(m.value, 80), fault.Clip(m.op, 80))
 	}
 	return nil
 }

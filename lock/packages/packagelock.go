@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -60,7 +62,7 @@ func PackageLock(r io.Reader) ([]Package, error) {
 // lockEntry reads one entry, and tells whether it is to be pinned.
 func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 	fail := func(hint, format string, args ...any) (Package, bool, error) {
-		return p, false, &Error{Package: clip(key), Reason: fmt.Sprintf(format, args...), Hint: hint}
+		return p, false, &Error{Package: fault.Clip(key, 80), Reason: fmt.Sprintf(format, args...), Hint: hint}
 	}
 	e, ok := value.(map[string]any)
 	if !ok {
@@ -89,7 +91,7 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 		p.Optional = true
 	}
 	if p.Version, _ = e["version"].(string); manifest.CheckVersion(p.Version) != nil {
-		return fail("", "has no version, or one that isn't semver: %q", clip(p.Version))
+		return fail("", "has no version, or one that isn't semver: %q", fault.Clip(p.Version, 80))
 	}
 	for field, to := range map[string]*[]string{"os": &p.OS, "cpu": &p.CPU, "libc": &p.Libc} {
 		if *to, ok = words(e[field]); !ok {
@@ -166,9 +168,7 @@ func isNodeName(s string) bool {
 }
 
 func isNodeWord(s string) bool {
-	return s != "" && s[0] != '.' && strings.IndexFunc(s, func(r rune) bool {
-		return r > '~' || !alnum(byte(r)) && !strings.ContainsRune("-_.~", r)
-	}) < 0
+	return portable.Spelled(s, portable.Letters+portable.Digits+"-_~", ".", len(s))
 }
 
 // words reads a list of short names, nil if there is none.
@@ -195,11 +195,11 @@ func tarballName(address string) (string, error) {
 	case address == "":
 		return "", errors.New("it has no address")
 	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(address) > 2000:
-		return "", fmt.Errorf("%q is no https address of a tarball", clip(address))
+		return "", fmt.Errorf("%q is no https address of a tarball", fault.Clip(address, 80))
 	}
 	name := path.Base(u.Path)
 	if !strings.HasSuffix(name, ".tgz") && !strings.HasSuffix(name, ".tar.gz") {
-		return "", fmt.Errorf("%q is no https address of a tarball", clip(address))
+		return "", fmt.Errorf("%q is no https address of a tarball", fault.Clip(address, 80))
 	}
 	return name, nil
 }
@@ -215,7 +215,7 @@ func sha512Of(integrity string) (string, error) {
 		code, _, _ = strings.Cut(code, "?")
 		sum, err := base64.StdEncoding.Strict().DecodeString(code)
 		if err != nil || len(sum) != 64 {
-			return "", fmt.Errorf("has a sha512 that is none: %q", clip(word))
+			return "", fmt.Errorf("has a sha512 that is none: %q", fault.Clip(word, 80))
 		}
 		if found != "" {
 			return "", errors.New("has two digests by sha512, and it is unclear which one counts")

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 const (
@@ -126,7 +129,7 @@ func option(line int, text string) error {
 	case "-e", "--editable":
 		return &Error{Line: line, Reason: "what is on this machine alone can't be pinned"}
 	}
-	return &Error{Line: line, Reason: fmt.Sprintf("the option %q isn't known", clip(word))}
+	return &Error{Line: line, Reason: fmt.Sprintf("the option %q isn't known", fault.Clip(word, 80))}
 }
 
 // requirement reads one package.
@@ -146,11 +149,11 @@ func requirement(line int, text string) (Package, error) {
 	words = strings.TrimSpace(words)
 	if marked {
 		if p.marker, err = parseMarker(condition); err != nil {
-			return fail("the marker %q: %v", clip(strings.TrimSpace(condition)), err)
+			return fail("the marker %q: %v", fault.Clip(strings.TrimSpace(condition), 80), err)
 		}
 	}
 	if strings.ContainsAny(words, "@/") || strings.Contains(words, "\\") {
-		return fail("%q is an address or a path, and no package of a registry", clip(words))
+		return fail("%q is an address or a path, and no package of a registry", fault.Clip(words, 80))
 	}
 	end := strings.IndexAny(words, "=<>!~[( \t,")
 	if end < 0 {
@@ -158,14 +161,14 @@ func requirement(line int, text string) (Package, error) {
 	}
 	name, rest := words[:end], strings.TrimSpace(words[end:])
 	if !isPyName(name) {
-		return fail("%q is no name of a package", clip(name))
+		return fail("%q is no name of a package", fault.Clip(name, 80))
 	}
 	p.Name = Normal(name)
 	if strings.HasPrefix(rest, "[") {
 		extras, after, ok := strings.Cut(rest[1:], "]")
 		for e := range strings.SplitSeq(extras, ",") {
 			if ok = ok && isPyName(strings.TrimSpace(e)); !ok {
-				return fail("%q are no extras", clip(rest))
+				return fail("%q are no extras", fault.Clip(rest, 80))
 			}
 		}
 		rest = strings.TrimSpace(after)
@@ -174,10 +177,10 @@ func requirement(line int, text string) (Package, error) {
 	version = strings.TrimSpace(version)
 	switch {
 	case !ok || strings.ContainsAny(version, "=*,<>"):
-		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s isn't at one version: expected %s==VERSION, got %q", p.Name, p.Name, clip(words)),
+		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s isn't at one version: expected %s==VERSION, got %q", p.Name, p.Name, fault.Clip(words, 80)),
 			Hint: "let pip-compile --generate-hashes or uv pip compile --generate-hashes choose the versions"}
 	case !isPyVersion(version):
-		return fail("%q is no version", clip(version))
+		return fail("%q is no version", fault.Clip(version, 80))
 	case len(p.Files) == 0:
 		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s==%s has no hash", p.Name, version),
 			Hint: "make the list with pip-compile --generate-hashes or uv pip compile --generate-hashes"}
@@ -192,14 +195,14 @@ func hashed(line int, text string) ([]File, error) {
 	for word := range strings.FieldsSeq(text) {
 		digest, ok := strings.CutPrefix(word, "--hash=")
 		if !ok {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q is no hash: expected --hash=sha256:…", clip(word))}
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q is no hash: expected --hash=sha256:…", fault.Clip(word, 80))}
 		}
 		algorithm, digits, _ := strings.Cut(digest, ":")
 		if algorithm != "sha256" {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("a hash is by %q: registries find files by sha256", clip(algorithm))}
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("a hash is by %q: registries find files by sha256", fault.Clip(algorithm, 80))}
 		}
 		if len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "" {
-			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q has not 64 lower-case hex digits", clip(digest))}
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q has not 64 lower-case hex digits", fault.Clip(digest, 80))}
 		}
 		f := File{Source: digest}
 		if slices.Contains(files, f) {
@@ -244,25 +247,10 @@ func SameVersion(a, b string) bool {
 }
 
 func isPyName(s string) bool {
-	return s != "" && len(s) <= maxName && alnum(s[0]) && alnum(s[len(s)-1]) && strings.IndexFunc(s, func(r rune) bool {
-		return r > '~' || !alnum(byte(r)) && !strings.ContainsRune("-_.", r)
-	}) < 0
+	return portable.Spelled(s, alnum, "-_.", maxName) && strings.IndexByte(alnum, s[len(s)-1]) >= 0
 }
 
 // isPyVersion allows what versions of Python are written with. They aren't ordered here.
-func isPyVersion(s string) bool {
-	return s != "" && len(s) <= maxVersion && alnum(s[0]) && strings.IndexFunc(s, func(r rune) bool {
-		return r > '~' || !alnum(byte(r)) && !strings.ContainsRune(".+!-_", r)
-	}) < 0
-}
+func isPyVersion(s string) bool { return portable.Spelled(s, alnum, ".+!-_", maxVersion) }
 
-func alnum(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
-
-// clip keeps what is shown of a list short.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+const alnum = portable.Letters + portable.Digits

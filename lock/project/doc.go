@@ -40,7 +40,7 @@
 //	           of the project, which is also the default. The items of required bundles are added (AllRoots)
 //
 // "from" is one bundle: a directory, or the file of an archive, or the https address of one, or a repository of git.
-// An address of this machine may use http.
+// An address may use http, which rye takes from this machine, and from others if the user says so (--plain-http).
 // "index" is a list of many versions of many bundles: its https address, or its directory. A path is relative to the directory of rye.yaml
 // and portable; it may begin with "../" or "./". An absolute path, one with "\" or "~", and any other address is
 // refused: the file is the same for everybody who works on the project. Addresses have no user and no fragment, and

@@ -85,5 +85,6 @@ func (p *Project) required(id string) error {
 	for i, r := range p.Requires {
 		all[i] = r.ID
 	}
-	return fault.New(fault.NotFound, "%s does not require the bundle %+q%s", family, id, yamltree.Suggest(id, all)).From(fs.ErrNotExist).On("bundle", id)
+	return fault.New(fault.NotFound, "%s does not require the bundle %+q%s", family, id, yamltree.Suggest(id, all)).From(fs.ErrNotExist).
+		On("bundle", id).Try("rye tree")
 }

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -248,8 +249,13 @@ func (p *Project) readRegistries(section *yamltree.Node) error {
 		if section.Get(field) == nil {
 			continue
 		}
-		if *to, err = ParseSource(text, true); err == nil && to.Remote() && strings.Contains(text, "?") {
+		*to, err = ParseSource(text, true)
+		switch u, _ := url.Parse(text); {
+		case err != nil || !to.Remote():
+		case strings.Contains(text, "?"):
 			err = badSource(text, "the address of a registry must not contain a query")
+		case u.Scheme == "http" && !loopback(u.Hostname()): // registries sign nothing
+			err = badSource(text, "expected an https address or a path")
 		}
 		if err != nil {
 			return section.Get(field).Errorf("%s", err)

@@ -323,7 +323,6 @@ func TestSources(t *testing.T) {
 		"~/x":                              "~ is not supported",
 		"git@x.example:a/b":                "':'",
 		"a/":                               "empty",
-		"http://x.example/a":               "expected an https address or a path",
 		"file:///a":                        "expected an https address or a path",
 		"HTTPS://x.example/a":              "expected an https address or a path",
 		"oci://x.example/a":                "expected an https address or a path",
@@ -353,11 +352,11 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestLoopback: plain http is for this machine alone.
-func TestLoopback(t *testing.T) {
+// TestPlainHTTP: an address may begin with http; whether rye fetches from there is another question.
+func TestPlainHTTP(t *testing.T) {
 	for where, ok := range map[string]bool{
 		"http://127.0.0.1:8098/index.yaml": true, "http://localhost/x": true, "http://[::1]:80/x": true,
-		"http://10.0.0.1/x": false, "http://localhost.example/x": false, "http://u@127.0.0.1/x": false, "git+http://127.0.0.1/r": false,
+		"http://10.0.0.1/x": true, "ftp://10.0.0.1/x": false, "http://u@127.0.0.1/x": false, "git+http://127.0.0.1/r": false,
 	} {
 		if _, err := ParseSource(where, true); (err == nil) != ok {
 			t.Errorf("%s: %v", where, err)

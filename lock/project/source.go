@@ -73,7 +73,7 @@ func badAddress(text string) string {
 	scheme, _, _ := strings.Cut(text, "://")
 	u, err := url.Parse(text)
 	switch {
-	case scheme != "https" && !(err == nil && scheme == "http" && Loopback(u)):
+	case scheme != "https" && scheme != "http":
 		return "expected an https address or a path"
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
 		return "invalid address"
@@ -96,11 +96,10 @@ func badAddress(text string) string {
 	return ""
 }
 
-// Loopback reports whether an address names this machine by number or as localhost. Plain http is allowed there, for
-// developers and tests: signatures vouch for the content.
-func Loopback(u *url.URL) bool {
-	ip, err := netip.ParseAddr(u.Hostname())
-	return err == nil && ip.IsLoopback() || u.Hostname() == "localhost"
+// loopback reports whether a host is a number of this machine, or localhost.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() || host == "localhost"
 }
 
 func badPath(path string) string {

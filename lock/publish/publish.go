@@ -2,6 +2,7 @@
 package publish
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -258,6 +259,9 @@ func (x *publisher) issue(ctx context.Context, entries []index.Entry) (*Result, 
 		return nil, err
 	}
 	ans := x.result(old, doc)
+	if err := x.writeKeys(doc); err != nil {
+		return nil, err
+	}
 	if ans.Changed = !same || !slices.Equal(doc.Signatures, old.Signatures); ans.Changed {
 		if err := x.write(ctx, old == nil, manifest.Join(nil, body, doc.Signatures), doc); err != nil {
 			return nil, err
@@ -342,6 +346,24 @@ func (x *publisher) seen(label string) (int64, error) {
 		}
 	}
 	return 0, nil
+}
+
+// writeKeys writes the public keys of the signers beside the index, for readers who don't know them. It comes first:
+// keys of another issue count as none.
+func (x *publisher) writeKeys(doc *index.Index) error {
+	var keys []manifest.SignerKey
+	for _, l := range doc.Signatures {
+		if k, ok := x.Verify.Trust.Root.Policy.Key(l.Key); ok {
+			keys = append(keys, manifest.SignerKey{Public: k.Public, Owner: k.Owner})
+		} else if own := x.Key.Public(); own.Fingerprint() == l.Key {
+			keys = append(keys, manifest.SignerKey{Public: own})
+		}
+	}
+	file, text := index.KeysOf(x.file), manifest.AppendSignerKeys(nil, doc.Signatures, keys)
+	if there, err := osfile.ReadSmall(file, index.MaxKeys); err == nil && bytes.Equal(there, text) {
+		return nil
+	}
+	return osfile.WriteFile(file, 0o644, false, osfile.BytesOf(text))
 }
 
 // write writes the index. If another process created the first one meanwhile, that one stays.

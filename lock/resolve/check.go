@@ -127,52 +127,34 @@ func (s *solver) noVersion(w way, p Path) *NoVersionError {
 func (s *solver) cycles(sel selection) []problem {
 	const open, done = 1, 2
 	state := make([]uint8, len(s.nodes))
-	type frame struct {
-		bundle int
-		edges  []edge
-	}
-	var stack []frame
-	push := func(bundle int) {
-		state[bundle] = open
-		// Walked before, so that it is built.
-		edges, _ := s.needs(bundle, sel[bundle])
-		stack = append(stack, frame{bundle, edges})
-	}
-	for i := range s.roots {
-		if state[s.roots[i].to] == 0 {
-			push(s.roots[i].to)
-		}
-		for len(stack) > 0 {
-			top := &stack[len(stack)-1]
-			if len(top.edges) == 0 {
-				state[top.bundle] = done
-				stack = stack[:len(stack)-1]
-				continue
-			}
-			e := &top.edges[0]
-			top.edges = top.edges[1:]
+	var path []*edge // from the project to the bundle whose edges are followed
+	var follow func(edges []edge) *CycleError
+	follow = func(edges []edge) *CycleError {
+		for i := range edges {
+			e := &edges[i]
+			path = append(path, e)
 			switch state[e.to] {
 			case 0:
-				push(e.to)
-			case open:
-				begin := slices.IndexFunc(stack, func(f frame) bool { return f.bundle == e.to })
-				c := &CycleError{}
-				for k := begin; k+1 < len(stack); k++ {
-					c.Path = append(c.Path, s.step(sel, s.edgeTo(sel, stack[k].bundle, stack[k+1].bundle)))
+				state[e.to] = open
+				next, _ := s.needs(e.to, sel[e.to]) // walked before, so that it is built
+				if c := follow(next); c != nil {
+					return c
 				}
-				c.Path = append(c.Path, s.step(sel, e))
-				// It begins where it ends.
-				last := c.Path[len(c.Path)-1]
-				c.Path = slices.Insert(c.Path, 0, last)
-				return []problem{c}
+				state[e.to] = done
+			case open:
+				c := &CycleError{}
+				for _, e := range path[slices.IndexFunc(path, func(o *edge) bool { return o.to == e.to }):] {
+					c.Path = append(c.Path, s.step(sel, e))
+				}
+				c.Path[0] = c.Path[len(c.Path)-1] // it begins where it ends
+				return c
 			}
+			path = path[:len(path)-1]
 		}
+		return nil
+	}
+	if c := follow(s.roots); c != nil {
+		return []problem{c}
 	}
 	return nil
-}
-
-// edgeTo returns the requirement of one bundle for another.
-func (s *solver) edgeTo(sel selection, from, to int) *edge {
-	edges, _ := s.needs(from, sel[from])
-	return &edges[slices.IndexFunc(edges, func(e edge) bool { return e.to == to })]
 }

@@ -385,7 +385,7 @@ func TestKeepDefinition(t *testing.T) {
 			if err != nil || w.verdict(roots, chosen(one)) != "" {
 				t.Fatal(err)
 			}
-			if v := one.Version(b.ID); v == "" || manifest.CompareVersions(v, b.Version) < 0 {
+			if v := chosen(one)[b.ID]; v == "" || manifest.CompareVersions(v, b.Version) < 0 {
 				t.Fatalf("an update of %s goes from %s to %s", b.ID, b.Version, v)
 			}
 		}

@@ -168,7 +168,7 @@ func (e *NoVersionError) Fault() *fault.Error {
 		f.Text = fmt.Sprintf("bundle %q not found: %s", id, f.Text)
 	}
 	if f.Hint == nil {
-		f.Try("rye add " + id + " --from PLACE")
+		f.Try("rye docs sources")
 	}
 	f.Why = append([]string{e.Path.String()}, f.Why...)
 	return f.From(e).On("bundle", id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/cas/fault"
@@ -41,10 +42,7 @@ type Resolution struct {
 }
 
 // A Bundle is what was chosen of it.
-type Bundle struct {
-	ID, Version string
-	Needs       []Step // sorted by id
-}
+type Bundle struct{ ID, Version string }
 
 // A Step is one requirement: a bundle, the version of it that was chosen (empty where there is none), and the range
 // of those that would do.
@@ -76,28 +74,11 @@ func (s *solver) resolve(req Request) (*Resolution, error) {
 
 func (s *solver) resolution(sel selection) *Resolution {
 	r := &Resolution{solver: s, sel: sel, force: s.allowed(sel)}
-	at := map[int]int{}
-	s.again(sel, func(from int, e *edge) {
-		if from >= 0 {
-			b := &r.Bundles[at[from]]
-			b.Needs = append(b.Needs, s.step(sel, e))
-		}
-		if _, known := at[e.to]; !known {
-			at[e.to] = len(r.Bundles)
-			r.Bundles = append(r.Bundles, Bundle{ID: s.nodes[e.to].id, Version: s.version(sel, e.to)})
-		}
-	})
-	slices.SortFunc(r.Bundles, func(a, b Bundle) int { return cmpText(a.ID, b.ID) })
-	return r
-}
-
-// Version returns the version that was chosen of a bundle, "" if none is needed.
-func (r *Resolution) Version(id string) string {
-	i, found := slices.BinarySearchFunc(r.Bundles, id, func(b Bundle, id string) int { return cmpText(b.ID, id) })
-	if !found {
-		return ""
+	for to := range r.force {
+		r.Bundles = append(r.Bundles, Bundle{s.nodes[to].id, s.version(sel, to)})
 	}
-	return r.Bundles[i].Version
+	slices.SortFunc(r.Bundles, func(a, b Bundle) int { return strings.Compare(a.ID, b.ID) })
+	return r
 }
 
 // A Newer is a bundle with a newer version than the one that was chosen.
@@ -164,7 +145,7 @@ func (s *solver) update(sel selection, ids []string) (selection, error) {
 
 // notUsed is about a bundle that cannot be updated because nothing requires it.
 func notUsed(id string, used []string) error {
-	f := fault.New(fault.NotFound, "nothing requires the bundle %q", id).On("bundle", id)
+	f := fault.New(fault.NotFound, "nothing requires the bundle %q", id).On("bundle", id).Try("rye tree")
 	if meant := near.Names(id, used); len(meant) > 0 {
 		f.Because("did you mean "+meant[0]+"?").On("did_you_mean", meant)
 	}

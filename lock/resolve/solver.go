@@ -81,8 +81,6 @@ func (sel selection) same(o selection) bool {
 	return true
 }
 
-func cmpText(a, b string) int { return strings.Compare(a, b) }
-
 func isPreview(v string) bool {
 	v, _, _ = strings.Cut(v, "+")
 	return strings.Contains(v, "-")
@@ -164,7 +162,7 @@ func (s *solver) node(id string) (int, error) {
 		if c := manifest.CompareVersions(a.text, b.text); c != 0 {
 			return c
 		}
-		return cmpText(a.text, b.text)
+		return strings.Compare(a.text, b.text)
 	})
 	for i := 1; i < len(n.versions); i++ {
 		if n.versions[i].text == n.versions[i-1].text {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
@@ -146,32 +147,34 @@ func (c *carrier) fits(l *manifest.FileList) error {
 	if !c.want.Source.Index {
 		return nil
 	}
-	x, ok := c.indexes.peek(c.want.Source.Where)
-	if !ok {
-		return nil // it was never admitted
-	}
-	if e := x.Find(l.BundleID, l.Version); e != nil && e.Manifest == l.ID {
-		if said, is := saidRequires(e.Requires), isRequires(l.Requires); said != is {
+	// An index that was never admitted says nothing.
+	for _, x := range c.indexes.found(func(where string) bool { return where == c.want.Source.Where }) {
+		e := x.Find(l.BundleID, l.Version)
+		if e == nil || e.Manifest != l.ID {
+			continue
+		}
+		if said, is := requireTexts(requiresIn(e)), requireTexts(l.Requires); said != is {
 			return Mismatch("requires", said, is)
 		}
 	}
 	return nil
 }
 
-func saidRequires(all []index.Require) string {
-	texts := make([]string, len(all))
-	for i, r := range all {
-		texts[i] = fmt.Sprintf("%s %+q", r.ID, r.Text)
-	}
-	return "[" + strings.Join(texts, ", ") + "]"
-}
-
-func isRequires(all []manifest.Require) string {
+func requireTexts(all []manifest.Require) string {
 	texts := make([]string, len(all))
 	for i, r := range all {
 		texts[i] = fmt.Sprintf("%s %+q", r.BundleID, r.Version)
 	}
 	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// requiresIn is what a bundle needs, as its entry in an index says.
+func requiresIn(e *index.Entry) []manifest.Require {
+	all := make([]manifest.Require, len(e.Requires))
+	for i, r := range e.Requires {
+		all[i] = manifest.Require{BundleID: r.ID, Version: r.Text}
+	}
+	return all
 }
 
 // fetch brings the bundle from its source. Refused is what is wrong with what the store has, if it has everything.
@@ -204,7 +207,7 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 		return err
 	}
 	defer r.Close()
-	return c.archive(ctx, r)
+	return c.archive(ctx, r, c.place(src))
 }
 
 func (c *carrier) offline(address string, refused error) error {
@@ -229,8 +232,8 @@ func (c *carrier) listed(ctx context.Context, refused error) error {
 		return Mismatch("manifest", c.want.Manifest.String(), e.Manifest.String())
 	}
 	var r io.ReadCloser
+	var at string
 	if c.want.Source.Remote() || e.Remote() {
-		var at string
 		if at, err = e.At(where); err != nil {
 			return err
 		}
@@ -244,13 +247,14 @@ func (c *carrier) listed(ctx context.Context, refused error) error {
 			return err
 		}
 		defer space.Close()
+		at = filepath.Join(c.path(where), filepath.FromSlash(e.Archive))
 		r, err = space.FS.Open(e.Archive)
 	}
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return c.archive(ctx, &exactly{r: r, left: e.Size, size: e.Size})
+	return c.archive(ctx, &exactly{r: r, left: e.Size, size: e.Size}, at)
 }
 
 // An exactly reads so many bytes, and wants the end behind them.
@@ -274,8 +278,8 @@ func (e *exactly) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// archive brings the bundle from an archive, once its head shows that it is the one.
-func (c *carrier) archive(ctx context.Context, r io.Reader) error {
+// archive brings the bundle from the archive at a place, once its head shows that it is the one.
+func (c *carrier) archive(ctx context.Context, r io.Reader, place string) error {
 	h, all, err := readHead(ctx, &counted{r, c.progress})
 	if err != nil {
 		return err
@@ -284,7 +288,7 @@ func (c *carrier) archive(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	_, err = install.Import(ctx, c.o.Store, all, c.verify)
-	return err
+	return c.claimed(ctx, err, place, h.List.Signatures)
 }
 
 // A counted tells how many bytes were read.

@@ -63,7 +63,7 @@ func inSource(id, version, where string, err error) error {
 		f.Text = fmt.Sprintf("%q does not exist", where)
 		if id != "" {
 			f.Text = fmt.Sprintf("bundle %q not found: %q does not exist", id, where)
-			f.On("bundle", id).Try("rye add " + id + " --from PLACE")
+			f.On("bundle", id).Try("rye docs sources")
 		}
 	default:
 		return e
@@ -72,9 +72,9 @@ func inSource(id, version, where string, err error) error {
 }
 
 // inDocument names the document that isn't as it was signed. Other errors name it already.
-func inDocument(path string, err error) error {
+func inDocument(path, name string, err error) error {
 	if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
-		return fault.Wrap(err, "%+q: %s", path, fault.Of(err).Text).On("file", path)
+		return fault.Wrap(err, "%+q: %s", path, fault.Of(err).Text).On("file", path).On("name", name)
 	}
 	return err
 }
@@ -86,7 +86,7 @@ func changed(f *fault.Error, at, where string) *fault.Error {
 	switch {
 	case (project.Source{Where: where}).Remote():
 	case f.Details["file"] == index.File:
-		f.Try(fault.Command("rye verify", path.Join(where, index.File)) + " --as index:NAME")
+		f.Try(fault.Command("rye verify", path.Join(where, index.File), "--as", fmt.Sprint(f.Details["name"])))
 	default:
 		f.Try(fault.Command("rye bundle verify", where))
 	}
@@ -115,7 +115,7 @@ func notListed(id, version string, indexes, listed []string) error {
 		On("bundle", id).On("version", version).On("indexes", append([]string{}, indexes...))
 	if len(indexes) == 0 {
 		f.Text = "rye.yaml names neither a source for " + what + " nor an index"
-		f.Try("rye add "+id+" --index PLACE", "rye add "+id+" --from PLACE")
+		f.Try("rye docs sources")
 	}
 	if meant := near.Names(id, listed); len(meant) > 0 {
 		f.Because("did you mean "+strings.Join(meant, ", ")+"?").On("did_you_mean", meant)
@@ -170,11 +170,11 @@ func (e *OfflineError) Fault() *fault.Error {
 	for i, id := range e.Missing {
 		missing[i] = id.String()
 	}
-	f := fault.New(fault.Offline, "%v", e).From(e).On("url", e.Address).On("missing", missing).Try("rye fetch")
-	if e.ID != "" {
-		f.On("bundle", e.ID).On("version", e.Version)
+	f := fault.New(fault.Offline, "%v", e).From(e).On("url", e.Address).On("missing", missing)
+	if e.ID == "" {
+		return f.Try("rye lock") // rye fetch reads no index
 	}
-	return f
+	return f.On("bundle", e.ID).On("version", e.Version).Try("rye fetch")
 }
 
 // Mismatch is about a bundle, perhaps a good one, that differs from what the index or the caller expects in what: id,

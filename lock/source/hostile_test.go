@@ -25,6 +25,8 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
+var errStopped = errors.New("stopped")
+
 func listOf(id, version string, digest cas.Digest) *manifest.FileList {
 	return &manifest.FileList{Document: manifest.Document{ID: digest}, BundleID: id, Version: version}
 }
@@ -51,8 +53,8 @@ func TestHostileIndex(t *testing.T) {
 		"unsigned":       {text(none, func(b []byte) []byte { return b }), `"index:all" is unsigned`},
 		"by a stranger":  {signed(t, good, eve), `"index:all" is signed by`},
 		"by another":     {signed(t, good, bob), `"index:all" `},
-		"renamed":        {bytes.Replace(fine, []byte(`name: "all"`), []byte(`name: "bobs"`), 1), "not as it was signed"},
-		"changed":        {bytes.Replace(fine, []byte("size: "), []byte("size: 1"), 1), "not as it was signed"},
+		"renamed":        {bytes.Replace(fine, []byte(`name: "all"`), []byte(`name: "bobs"`), 1), "does not match its signed digest"},
+		"changed":        {bytes.Replace(fine, []byte("size: "), []byte("size: 1"), 1), "does not match its signed digest"},
 		"cut off":        {fine[:len(fine)-1], "index: line"},
 		"expired":        {signed(t, index.Index{Label: "all", Counter: 1, Expires: noon}, alice), `"index:all" expired at 2026-11-20T12:00:00Z`},
 		"above itself":   {bytes.Replace(fine, []byte("base.rye"), []byte("../x.rye"), 1), `path "../x.rye"`},
@@ -221,8 +223,8 @@ func TestBrokenOff(t *testing.T) {
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		over := make(chan struct{})
-		w.answer("/base.rye", slowly(b, sent, func() { cancel(errEnough); <-over }))
-		if err := bring(ctx); !errors.Is(err, errEnough) {
+		w.answer("/base.rye", slowly(b, sent, func() { cancel(errStopped); <-over }))
+		if err := bring(ctx); !errors.Is(err, errStopped) {
 			t.Errorf("stopped after %d: %v", sent, err)
 		}
 		close(over)

@@ -38,9 +38,5 @@ func (s *Sources) Requires(ctx context.Context, want file.Bundle) ([]manifest.Re
 	case e.Manifest != want.Manifest:
 		return fail(Mismatch("manifest", want.Manifest.String(), e.Manifest.String()))
 	}
-	all := make([]manifest.Require, len(e.Requires))
-	for i, r := range e.Requires {
-		all[i] = manifest.Require{BundleID: r.ID, Version: r.Text}
-	}
-	return all, nil
+	return requiresIn(e), nil
 }

@@ -50,10 +50,13 @@ func (s *Sources) readIndex(ctx context.Context, where string) (*index.Index, er
 	}
 	x, err := index.Parse(text)
 	if err != nil {
-		return nil, inDocument(index.File, err)
+		if x != nil {
+			err = inDocument(index.File, x.Name, err)
+		}
+		return nil, err
 	}
 	if err := s.admitIndex(x); err != nil {
-		return nil, inDocument(index.File, err)
+		return nil, inDocument(index.File, x.Name, s.claimed(ctx, err, s.place(src), x.Signatures))
 	}
 	if err := s.rememberIndex(ctx, src, x); err != nil {
 		return nil, err
@@ -218,6 +221,7 @@ func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bun
 		}
 		if err == nil {
 			_, err = s.o.Verify.Admit(b)
+			err = s.claimed(ctx, err, s.place(src), b.Signatures)
 		}
 		if err != nil {
 			if _, known := errors.AsType[*OfflineError](err); !known {
@@ -311,30 +315,12 @@ func readManifest(dir, id string) (*bundle.Bundle, error) {
 	}
 	defer f.Close()
 	b, err := bundle.Read(io.LimitReader(f, maxManifest))
-	return b, inDocument(at, err)
+	return b, inDocument(at, "bundle:"+id, err)
 }
 
 // readHead reads an archive as far as its manifest, and returns a reader of all of it.
 func readHead(ctx context.Context, r io.Reader) (*archive.Head, io.Reader, error) {
 	var read bytes.Buffer
-	var h headOnly
-	_, err := archive.Read(ctx, io.TeeReader(r, &read), &h)
-	if h.head == nil {
-		return nil, nil, err
-	}
-	return h.head, io.MultiReader(&read, r), nil
+	h, err := archive.ReadHead(ctx, io.TeeReader(r, &read))
+	return h, io.MultiReader(&read, r), err
 }
-
-// A headOnly ends the reading of an archive behind its head.
-type headOnly struct{ head *archive.Head }
-
-var errEnough = errors.New("the head is enough")
-
-// Begin implements archive.Sink.
-func (h *headOnly) Begin(head *archive.Head) error {
-	h.head = head
-	return errEnough
-}
-
-// File implements archive.Sink.
-func (h *headOnly) File(archive.Entry, io.Reader) error { return errEnough }

@@ -54,7 +54,7 @@ func manifestAt(ctx context.Context, c *git.Commit, place project.Git, id string
 		return nil, nil, err
 	}
 	b, err := bundle.Read(bytes.NewReader(text.Bytes()))
-	return b, text.Bytes(), inDocument(at, err)
+	return b, text.Bytes(), inDocument(at, "bundle:"+id, err)
 }
 
 // repository brings the bundle from a commit: what its manifest lists is written into a directory that no other user can

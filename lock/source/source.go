@@ -69,7 +69,7 @@ func New(o Options) *Sources {
 // Close removes what was fetched of repositories.
 func (s *Sources) Close() error {
 	var wrong []error
-	for _, c := range s.commits.all() {
+	for _, c := range s.commits.found(func(string) bool { return true }) {
 		wrong = append(wrong, c.Close())
 	}
 	return errors.Join(wrong...)
@@ -237,79 +237,56 @@ type memo[K comparable, V any] struct {
 }
 
 type cell[V any] struct {
-	turn  chan struct{} // has a place for the one who finds out
-	known chan struct{} // is closed when it is known
+	turn  chan struct{} // full while one goroutine uses the rest; unlike a mutex it can be waited for with a context
+	known bool
 	value V
 	err   error
 }
 
 func (m *memo[K, V]) get(ctx context.Context, key K, find func() (V, error)) (V, error) {
-	c := m.cell(key)
+	m.mu.Lock()
+	c := m.cells[key]
+	if c == nil {
+		c = &cell[V]{turn: make(chan struct{}, 1)}
+		if m.cells == nil {
+			m.cells = map[K]*cell[V]{}
+		}
+		m.cells[key] = c
+	}
+	m.mu.Unlock()
 	select {
-	case <-c.known:
-		return c.value, c.err
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
 		var none V
 		return none, context.Cause(ctx)
 	}
-	select {
-	case <-c.known:
-		return c.value, c.err
-	default:
+	if !c.known {
+		value, err := find()
+		if err != nil && ctx.Err() != nil {
+			return value, context.Cause(ctx)
+		}
+		c.value, c.err, c.known = value, err, true
 	}
-	value, err := find()
-	if err != nil && ctx.Err() != nil {
-		return value, context.Cause(ctx)
-	}
-	c.value, c.err = value, err
-	close(c.known)
-	return value, err
+	return c.value, c.err
 }
 
-// all returns what was found out.
-func (m *memo[K, V]) all() (found []V) {
+// found returns the values for which f holds, after those that are looked for now were found.
+func (m *memo[K, V]) found(f func(K) bool) (found []V) {
+	var cells []*cell[V]
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, c := range m.cells {
-		select {
-		case <-c.known:
-			if c.err == nil {
-				found = append(found, c.value)
-			}
-		default:
+	for key, c := range m.cells {
+		if f(key) {
+			cells = append(cells, c)
 		}
+	}
+	m.mu.Unlock()
+	for _, c := range cells {
+		c.turn <- struct{}{}
+		if c.known && c.err == nil {
+			found = append(found, c.value)
+		}
+		<-c.turn
 	}
 	return found
-}
-
-func (m *memo[K, V]) cell(key K) *cell[V] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := m.cells[key]
-	if c == nil {
-		c = &cell[V]{turn: make(chan struct{}, 1), known: make(chan struct{})}
-		if m.cells == nil {
-			m.cells = map[K]*cell[V]{}
-		}
-		m.cells[key] = c
-	}
-	return c
-}
-
-// peek returns what was found out already.
-func (m *memo[K, V]) peek(key K) (value V, ok bool) {
-	m.mu.Lock()
-	c := m.cells[key]
-	m.mu.Unlock()
-	if c == nil {
-		return value, false
-	}
-	select {
-	case <-c.known:
-		return c.value, c.err == nil
-	default:
-		return value, false
-	}
 }

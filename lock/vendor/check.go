@@ -23,9 +23,6 @@ type Report struct {
 	Foreign     []string // files that aren't of this package, which leaves them alone; directories with a "/" behind them
 }
 
-// OK reports whether Write would change nothing.
-func (r *Report) OK() bool { return len(r.Stale)+len(r.Missing)+len(r.Damaged) == 0 }
-
 // Check compares the directory dir with what Write would make of it for these objects. Everything is read and hashed. A
 // directory that isn't there is fs.ErrNotExist; an error is never about what a file of the directory says.
 func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
@@ -37,7 +34,7 @@ func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.root.Close()
+	defer f.Root.Close()
 	l, err := f.list()
 	if err != nil {
 		return nil, err

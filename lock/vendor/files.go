@@ -23,10 +23,7 @@ const (
 const unfinished = ".rye-tmp-"
 
 // files are the files of a directory, below which everything stays.
-type files struct {
-	root *os.Root
-	hook func(op, name string) error // sees every change before it happens, and may fail it; for tests
-}
+type files struct{ osfile.In }
 
 // openFiles opens a directory that is one itself.
 func openFiles(dir string) (*files, error) {
@@ -42,14 +39,7 @@ func openFiles(dir string) (*files, error) {
 	if after, err := root.Stat("."); err != nil || !before.IsDir() || !os.SameFile(before, after) {
 		return nil, errors.Join(&fs.PathError{Op: "open", Path: dir, Err: errLink}, root.Close())
 	}
-	return &files{root: root}, nil
-}
-
-func (f *files) do(op, name string) error {
-	if f.hook == nil {
-		return nil
-	}
-	return f.hook(op, name)
+	return &files{osfile.In{Root: root}}, nil
 }
 
 // A listing is what is in the directory. Names are sorted.
@@ -61,7 +51,7 @@ type listing struct {
 }
 
 func (f *files) list() (*listing, error) {
-	d, err := f.root.Open(".")
+	d, err := f.Root.Open(".")
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +102,14 @@ const tries = 20
 
 // openOnce returns no file and no error if another process has replaced it meanwhile.
 func (f *files) openOnce(name string) (*os.File, fs.FileInfo, error) {
-	before, err := f.root.Lstat(name)
+	before, err := f.Root.Lstat(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !before.Mode().IsRegular() {
 		return nil, nil, &Error{name, 0, 0, errIrregular}
 	}
-	r, err := f.root.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
+	r, err := f.Root.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -155,49 +145,6 @@ func (f *files) readFile(name string) ([]byte, error) {
 	}
 	defer r.Close()
 	return readPack(name, r, info)
-}
-
-// create makes a file, durable but for its name.
-func (f *files) create(name string, write func(io.Writer) error) error {
-	if err := f.do("create", name); err != nil {
-		return err
-	}
-	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	if err = f.do("write", name); err == nil {
-		err = write(w)
-	}
-	if err == nil {
-		err = f.do("sync", name)
-	}
-	if err == nil {
-		err = w.Sync()
-	}
-	return errors.Join(err, w.Close())
-}
-
-func (f *files) rename(from, to string) error {
-	if err := f.do("rename", to); err != nil {
-		return err
-	}
-	return f.root.Rename(from, to)
-}
-
-func (f *files) remove(name string) error {
-	if err := f.do("remove", name); err != nil {
-		return err
-	}
-	return f.root.Remove(name)
-}
-
-// sync makes the names durable.
-func (f *files) sync() error {
-	if err := f.do("syncdir", "."); err != nil {
-		return err
-	}
-	return osfile.SyncDirectoryIn(f.root, ".")
 }
 
 // makeDirectory makes a directory, so that it lasts. What is above it is there.

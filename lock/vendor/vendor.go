@@ -57,7 +57,7 @@ func Open(dir string) (*Vendor, error) {
 	}
 	v, err := newVendor(f)
 	if err != nil {
-		return nil, errors.Join(err, f.root.Close())
+		return nil, errors.Join(err, f.Root.Close())
 	}
 	return v, nil
 }
@@ -81,7 +81,7 @@ func newVendor(f *files) (*Vendor, error) {
 }
 
 // Close closes the directory. Objects that are open stay so.
-func (v *Vendor) Close() error { return v.files.root.Close() }
+func (v *Vendor) Close() error { return v.files.Root.Close() }
 
 // Get implements cas.Getter. It also returns *Error, about the file in which the object would be.
 func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -44,8 +45,8 @@ func write(ctx context.Context, dir string, objects []Object, src cas.Getter, ho
 	if err != nil {
 		return Result{}, err
 	}
-	defer f.root.Close()
-	f.hook = hook
+	defer f.Root.Close()
+	f.Hook = hook
 	// What is there is read through a Vendor of its own. It never looks at a file that was replaced: those are replaced
 	// when everything was read.
 	old, err := newVendor(f)
@@ -89,7 +90,7 @@ func (w *writer) write() (Result, error) {
 		}
 	}
 	for _, name := range was.unfinished {
-		if err := w.files.remove(name); err != nil {
+		if err := w.files.Remove(name); err != nil {
 			return Result{}, err
 		}
 	}
@@ -129,8 +130,8 @@ func (p *plan) has(name string) bool {
 func (w *writer) dropUnfinished() {
 	for _, s := range w.steps {
 		for _, name := range []string{tempOf(s.name), bothOf(s.name)} {
-			if w.files.do("remove", name) == nil {
-				w.files.root.Remove(name)
+			if w.files.Hook.Do("remove", name) == nil {
+				w.files.Root.Remove(name)
 			}
 		}
 	}
@@ -231,7 +232,7 @@ func (w *writer) create(s step, whole, both []byte) error {
 	w.steps = append(w.steps, s) // before anything is there, so that it is found
 	w.mu.Unlock()
 	put := func(name string, b []byte) error {
-		return w.files.create(name, func(to io.Writer) error { _, err := to.Write(b); return err })
+		return w.files.Create(name, 0o644, func(to *os.File) error { _, err := to.Write(b); return err })
 	}
 	if s.also {
 		if err := put(bothOf(s.name), both); err != nil {
@@ -367,7 +368,7 @@ func (w *writer) stageLarge(e *entry) error {
 	w.mu.Lock()
 	w.steps = append(w.steps, step{name: name})
 	w.mu.Unlock()
-	return w.files.create(tempOf(name), func(to io.Writer) error {
+	return w.files.Create(tempOf(name), 0o644, func(to *os.File) error {
 		_, err := io.Copy(to, cas.Until(w.ctx, o))
 		return err
 	})
@@ -388,26 +389,26 @@ func (w *writer) replace(gone []string) error {
 		} else if s.loses {
 			continue
 		}
-		if err := w.files.rename(from, s.name); err != nil {
+		if err := w.files.Place(from, s.name, false); err != nil {
 			return err
 		}
 	}
-	if err := w.files.sync(); err != nil {
+	if err := w.files.SyncDirectory("."); err != nil {
 		return err
 	}
 	last := slices.DeleteFunc(slices.Clone(w.steps), func(s step) bool { return !s.loses })
 	for _, s := range last {
-		if err := w.files.rename(tempOf(s.name), s.name); err != nil {
+		if err := w.files.Place(tempOf(s.name), s.name, false); err != nil {
 			return err
 		}
 	}
 	for _, name := range gone {
-		if err := w.files.remove(name); err != nil {
+		if err := w.files.Remove(name); err != nil {
 			return err
 		}
 	}
 	if len(last)+len(gone) == 0 {
 		return nil
 	}
-	return w.files.sync()
+	return w.files.SyncDirectory(".")
 }

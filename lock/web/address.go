@@ -5,29 +5,34 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 const maxAddress = 4096
 
-// parse reads an address and refuses invalid ones.
-func parse(raw string) (*url.URL, error) {
+// parse reads an address and refuses invalid ones. With plain, every host may be asked without TLS.
+func parse(raw string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || len(raw) > maxAddress {
 		// What url.Parse says would quote pieces of it, which may be a password.
 		return nil, &RefusedError{Reason: NotAnAddress}
 	}
-	return u, check(u, raw)
+	return u, check(u, raw, plain)
 }
 
-func check(u *url.URL, raw string) error {
+func check(u *url.URL, raw string, plain bool) error {
 	switch port := u.Port(); {
-	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
+	case u.Scheme == "http" && !plain && !loopback(u.Hostname()):
+		return &RefusedError{Reason: NotHTTPS, Plain: true}
+	case u.Scheme != "https" && u.Scheme != "http":
 		return &RefusedError{Reason: NotHTTPS}
 	case u.User != nil:
 		return &RefusedError{Reason: WithUser}
 	case u.Fragment != "" || strings.Contains(raw, "#"):
 		return &RefusedError{Reason: WithFragment}
-	case u.Opaque != "" || !isHost(u.Hostname()) || port == "" && strings.HasSuffix(u.Host, ":"):
+	case u.Opaque != "" || !IsHost(u.Hostname()) || port == "" && strings.HasSuffix(u.Host, ":"):
 		return &RefusedError{Reason: NotAnAddress}
 	case port != "":
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -43,18 +48,13 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback() || host == "localhost"
 }
 
-// isHost reports whether a host is the number of one, without a zone, or a name in ASCII.
-func isHost(host string) bool {
+// IsHost reports whether a host is the number of one, without a zone, or a name in ASCII.
+func IsHost(host string) bool {
 	if strings.Contains(host, ":") {
 		ip, err := netip.ParseAddr(host)
 		return err == nil && ip.Zone() == ""
 	}
-	for _, c := range []byte(host) {
-		if c != '-' && c != '.' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return len(host) > 0 && len(host) <= 253 && host[0] != '.' && !strings.Contains(host, "..")
+	return portable.Spelled(host, portable.Letters+portable.Digits+"-_", ".", 253) && !strings.Contains(host, "..")
 }
 
 // shown returns an address as it may stand in an error: what follows "=" in a query is left out, and so is a query
@@ -80,7 +80,7 @@ func shown(u *url.URL) string {
 			s += "…"
 		}
 	}
-	return clip(s)
+	return fault.Clip(s, 300)
 }
 
 // shownRaw is shown for what may be no address at all.

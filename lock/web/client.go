@@ -36,6 +36,8 @@ type Options struct {
 	// "acme.example" and "10.0.0.5:8443".
 	Stranger bool
 	Inside   []string
+	// PlainHTTP lets addresses begin with http:// on every host, not only on this machine.
+	PlainHTTP bool
 	// Again is called before a retry, with the error and the pause.
 	Again func(err error, in time.Duration)
 }
@@ -43,10 +45,10 @@ type Options struct {
 // A Client fetches. It may be used by several goroutines.
 type Client struct {
 	limits  limits
-	depths  depths
+	depths  Depths
 	options Options
 	proxy   func(*url.URL) (*url.URL, error) // never nil
-	direct  [local + 1]*http.Transport       // each dials no address further inside than its index
+	direct  [DepthLocal + 1]*http.Transport  // each dials no address further inside than its index
 	proxied *http.Transport
 }
 
@@ -56,7 +58,7 @@ type limits struct {
 	pauses                      []time.Duration // before what may pass is tried again
 
 	resolver *net.Resolver          // nil: the system's
-	depth    func(netip.Addr) depth // nil: by the ranges
+	depth    func(netip.Addr) Depth // nil: by the ranges
 }
 
 // New returns a client.
@@ -66,15 +68,15 @@ func New(o Options) *Client {
 }
 
 func newClient(o Options, l limits) *Client {
-	c := &Client{limits: l, depths: newDepths(), options: o, proxy: o.Proxy}
+	c := &Client{limits: l, depths: NewDepths(), options: o, proxy: o.Proxy}
 	if c.limits.depth == nil {
-		c.limits.depth = c.depths.of
+		c.limits.depth = c.depths.Of
 	}
 	if c.proxy == nil {
 		c.proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }
 	}
 	for most := range c.direct {
-		c.direct[most] = c.transport(o.Roots, func(_, address string, _ syscall.RawConn) error { return c.mayDial(address, depth(most)) })
+		c.direct[most] = c.transport(o.Roots, func(_, address string, _ syscall.RawConn) error { return c.mayDial(address, Depth(most)) })
 	}
 	c.proxied = c.transport(o.Roots, nil)
 	c.proxied.Proxy = func(r *http.Request) (*url.URL, error) { return c.proxy(r.URL) }
@@ -82,15 +84,20 @@ func newClient(o Options, l limits) *Client {
 }
 
 func (c *Client) transport(roots *x509.CertPool, control func(string, string, syscall.RawConn) error) *http.Transport {
-	dialer := net.Dialer{Timeout: c.limits.connect, Resolver: c.limits.resolver, Control: control}
+	t := NewTransport(net.Dialer{Timeout: c.limits.connect, Resolver: c.limits.resolver, Control: control}, roots, maxHeader)
+	t.ResponseHeaderTimeout = c.limits.answer
+	return t
+}
+
+// NewTransport returns a transport that makes a connection for each request, and speaks only HTTP 1.1 and TLS from 1.2 on.
+func NewTransport(dialer net.Dialer, roots *x509.CertPool, header int64) *http.Transport {
 	one := new(http.Protocols)
 	one.SetHTTP1(true)
 	return &http.Transport{
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
-		TLSHandshakeTimeout:    c.limits.connect,
-		ResponseHeaderTimeout:  c.limits.answer,
-		MaxResponseHeaderBytes: maxHeader,
+		TLSHandshakeTimeout:    dialer.Timeout,
+		MaxResponseHeaderBytes: header,
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		Protocols:              one,
@@ -98,7 +105,7 @@ func (c *Client) transport(roots *x509.CertPool, control func(string, string, sy
 }
 
 // mayDial refuses an address that is about to be dialled and is further inside than it may be.
-func (c *Client) mayDial(address string, most depth) error {
+func (c *Client) mayDial(address string, most Depth) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &RefusedError{Reason: NotAnAddress}
@@ -107,9 +114,9 @@ func (c *Client) mayDial(address string, most depth) error {
 }
 
 // within returns an error if an address is further inside than it may be.
-func within(found, most depth, ip netip.Addr) error {
+func within(found, most Depth, ip netip.Addr) error {
 	switch {
-	case found == nowhere:
+	case found == DepthNowhere:
 		return &RefusedError{Reason: Nowhere, Addr: ip}
 	case found > most:
 		return &RefusedError{Reason: Inside, Addr: ip}
@@ -122,7 +129,7 @@ type way struct {
 	from  *url.URL // nil: at the address given
 	at    *url.URL
 	home  string // the host and port of the address given, if it says itself that it is local
-	most  depth  // of the next address
+	most  Depth  // of the next address
 	steps int
 }
 
@@ -130,7 +137,7 @@ type way struct {
 // limit are an error, of the size announced or of reading. The context counts until the reader is closed, which
 // the caller does. All errors are *Error, those of reading but for io.EOF included.
 func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error) {
-	u, err := parse(address)
+	u, err := parse(address, c.options.PlainHTTP)
 	if err != nil {
 		return nil, 0, &Error{URL: shownRaw(address), Err: err}
 	}
@@ -147,13 +154,7 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 // once asks for an address, wherever it redirects to.
 func (c *Client) once(ctx context.Context, u *url.URL, limit int64) (*body, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &way{at: u}
-	if c.own(u) {
-		w.most = private
-		if d, _, ok := c.depths.named(u.Hostname()); ok && d == local {
-			w.home, w.most = hostPort(u), local
-		}
-	}
+	w := c.start(u)
 	var resp *http.Response
 	var err error
 	for resp == nil && err == nil {
@@ -170,6 +171,18 @@ func (c *Client) once(ctx context.Context, u *url.URL, limit int64) (*body, erro
 	return nil, w.error(c.unnamed(w, err))
 }
 
+// start begins a way at an address.
+func (c *Client) start(u *url.URL) *way {
+	w := &way{at: u}
+	if c.own(u) {
+		w.most = DepthPrivate
+		if d, _, ok := c.depths.named(u.Hostname()); ok && d == DepthLocal {
+			w.home, w.most = hostPort(u), DepthLocal
+		}
+	}
+	return w
+}
+
 // own reports whether an address counts as the user's.
 func (c *Client) own(u *url.URL) bool {
 	return !c.options.Stranger || slices.Contains(c.options.Inside, hostPort(u)) || slices.Contains(c.options.Inside, bareHost(u))
@@ -181,7 +194,7 @@ func (c *Client) unnamed(w *way, err error) error {
 	if !ok || refused.Reason != Inside || w.from != nil || c.own(w.at) {
 		return err
 	}
-	if _, _, said := c.depths.named(w.at.Hostname()); said || c.limits.depth(refused.Addr) == private {
+	if _, _, said := c.depths.named(w.at.Hostname()); said || c.limits.depth(refused.Addr) == DepthPrivate {
 		refused.Unnamed = bareHost(w.at)
 	}
 	return err
@@ -199,8 +212,8 @@ func (w *way) error(err error) error {
 func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 	said, ip, saidSo := c.depths.named(w.at.Hostname())
 	most := w.most
-	if said == local && w.from != nil && hostPort(w.at) != w.home {
-		most = min(most, private)
+	if said == DepthLocal && w.from != nil && hostPort(w.at) != w.home {
+		most = min(most, DepthPrivate)
 	}
 	if saidSo {
 		if err := within(said, most, ip); err != nil {
@@ -213,8 +226,8 @@ func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 	}
 	transport, reached := c.proxied, said
 	if proxy == nil {
-		if !saidSo || said != local {
-			most = min(most, private)
+		if !saidSo || said != DepthLocal {
+			most = min(most, DepthPrivate)
 		}
 		transport = c.direct[most]
 	}
@@ -236,17 +249,17 @@ func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 	}
 	// Never further inside again than here.
 	w.most = min(w.most, reached)
-	if !isRedirect(resp.StatusCode) {
+	if !IsRedirect(resp.StatusCode) {
 		return resp, nil
 	}
 	resp.Body.Close()
-	return nil, w.follow(resp.Header.Get("Location"))
+	return nil, w.follow(resp.Header.Get("Location"), c.options.PlainHTTP)
 }
 
 var errProxy = errors.New("the proxy setting of the environment is not a valid address")
 
 // follow goes to where a server redirects.
-func (w *way) follow(location string) error {
+func (w *way) follow(location string, plain bool) error {
 	if location == "" {
 		return &AnswerError{errNoTarget}
 	}
@@ -258,7 +271,7 @@ func (w *way) follow(location string) error {
 	if w.steps++; w.steps > maxSteps {
 		return &RefusedError{Reason: TooManySteps}
 	}
-	if err := check(next, location); err != nil {
+	if err := check(next, location, plain); err != nil {
 		return err
 	}
 	if w.from.Scheme == "https" && next.Scheme != "https" {
@@ -267,7 +280,8 @@ func (w *way) follow(location string) error {
 	return nil
 }
 
-func isRedirect(status int) bool {
+// IsRedirect reports whether an answer of a status leads elsewhere.
+func IsRedirect(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true
@@ -327,7 +341,7 @@ func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp 
 	var err error
 	switch coding := resp.Header.Values("Content-Encoding"); {
 	case resp.StatusCode != http.StatusOK:
-		err = &StatusError{resp.StatusCode, retryAfter(resp.Header)}
+		err = &StatusError{resp.StatusCode, RetryAfter(resp.Header)}
 	case len(coding) > 1 || len(coding) == 1 && !strings.EqualFold(coding[0], "identity"):
 		err = &AnswerError{errEncoded}
 	case resp.ContentLength < 0 && len(resp.TransferEncoding) == 0:
@@ -344,9 +358,9 @@ func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp 
 	return b, nil
 }
 
-// retryAfter reads how long a server asks to wait. A date counts from the server's own, so that no clock of ours
+// RetryAfter reads how long a server asks to wait. A date counts from the server's own, so that no clock of ours
 // has to be right.
-func retryAfter(h http.Header) time.Duration {
+func RetryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return min(time.Duration(n)*time.Second, maxWait)

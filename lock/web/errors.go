@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -76,7 +75,7 @@ const (
 	NotHTTPS     Reason = "not-https"
 	WithUser     Reason = "with-user"
 	WithFragment Reason = "with-fragment"
-	Inside       Reason = "inside"  // this machine, its link, or a private network
+	Inside       Reason = "inside"  // this machine, its link, or a DepthPrivate network
 	Nowhere      Reason = "nowhere" // a reserved address
 	TooManySteps Reason = "redirect-limit"
 )
@@ -85,6 +84,7 @@ const (
 type RefusedError struct {
 	Reason  Reason
 	Addr    netip.Addr // the address that the name resolves to, if that is the reason
+	Plain   bool       // Options.PlainHTTP would allow it
 	Unnamed string     // the host that Options.Inside would have to contain; empty if that would not help
 }
 
@@ -114,6 +114,9 @@ func (e *RefusedError) Error() string {
 // a mistake.
 func (e *RefusedError) explain(f *fault.Error, redirected bool) {
 	f.On("reason", string(e.Reason)).Code = fault.Policy
+	if e.Plain {
+		f.Because("http addresses lead to this machine only, unless --plain-http allows every host").Try("--plain-http")
+	}
 	switch {
 	case !redirected && e.Reason != Inside:
 		f.Code = fault.Validation
@@ -133,9 +136,9 @@ type ConnectError struct {
 
 func (e *ConnectError) Error() string {
 	if e.Proxy != "" {
-		return fmt.Sprintf("cannot connect through the proxy %q: %s", e.Proxy, clip(e.Err.Error()))
+		return fmt.Sprintf("cannot connect through the proxy %q: %s", e.Proxy, fault.Clip(e.Err.Error(), 300))
 	}
-	return "cannot connect: " + clip(e.Err.Error())
+	return "cannot connect: " + fault.Clip(e.Err.Error(), 300)
 }
 
 func (e *ConnectError) explain(f *fault.Error) {
@@ -194,7 +197,7 @@ func (e *StatusError) Is(target error) bool {
 // An AnswerError is an invalid or broken response.
 type AnswerError struct{ Err error }
 
-func (e *AnswerError) Error() string { return "invalid response: " + clip(e.Err.Error()) }
+func (e *AnswerError) Error() string { return "invalid response: " + fault.Clip(e.Err.Error(), 300) }
 
 func (e *AnswerError) Unwrap() error { return e.Err }
 
@@ -263,12 +266,3 @@ func (e *SlowError) Error() string {
 
 // Timeout implements net.Error.
 func (e *SlowError) Timeout() bool { return true }
-
-// clip bounds text that may come from a server.
-func clip(s string) string {
-	const most = 300
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}

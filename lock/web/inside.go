@@ -5,56 +5,58 @@ import (
 	"strings"
 )
 
-// A depth says how far inside an address is. A redirect only leads outwards.
-type depth int
+// A Depth says how far inside an address is. A redirect only leads outwards.
+type Depth int
 
+// The depths, from the outside in.
 const (
-	public  depth = iota
-	private       // a network that isn't everybody's
-	local         // this machine and its link
-	nowhere       // nothing answers there
+	DepthPublic  Depth = iota
+	DepthPrivate       // a private network
+	DepthLocal         // this machine and its link
+	DepthNowhere       // nothing answers there
 )
 
-// A block is a range of addresses that is not everybody's.
+// A block is a special range of addresses.
 type block struct {
 	prefix netip.Prefix
-	depth  depth
+	depth  Depth
 }
 
-func blocks(d depth, prefixes ...string) (out []block) {
+func blocks(d Depth, prefixes ...string) (out []block) {
 	for _, p := range prefixes {
 		out = append(out, block{netip.MustParsePrefix(p), d})
 	}
 	return out
 }
 
-// depths are the ranges of the special-purpose registries, IPv4 and IPv6.
-type depths struct{ v4, v6 []block }
+// Depths are the ranges of the special-purpose registries.
+type Depths struct{ v4, v6 []block }
 
-func newDepths() depths {
-	var d depths
-	d.v4 = append(d.v4, blocks(local, "127.0.0.0/8", "169.254.0.0/16")...)
-	d.v4 = append(d.v4, blocks(private, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")...)
-	d.v4 = append(d.v4, blocks(nowhere, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24", "203.0.113.0/24",
+// NewDepths returns the ranges by which Get tells how far inside an address is.
+func NewDepths() Depths {
+	var d Depths
+	d.v4 = append(d.v4, blocks(DepthLocal, "127.0.0.0/8", "169.254.0.0/16")...)
+	d.v4 = append(d.v4, blocks(DepthPrivate, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")...)
+	d.v4 = append(d.v4, blocks(DepthNowhere, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24", "203.0.113.0/24",
 		"224.0.0.0/4", "240.0.0.0/4")...)
-	d.v6 = append(d.v6, blocks(local, "::1/128", "fe80::/10")...)
-	d.v6 = append(d.v6, blocks(private, "fc00::/7", "fec0::/10", "64:ff9b:1::/48")...)
-	d.v6 = append(d.v6, blocks(nowhere, "2001::/23", "2001:db8::/32", "3fff::/20")...)
-	d.v6 = append(d.v6, blocks(public, "2000::/3")...)
+	d.v6 = append(d.v6, blocks(DepthLocal, "::1/128", "fe80::/10")...)
+	d.v6 = append(d.v6, blocks(DepthPrivate, "fc00::/7", "fec0::/10", "64:ff9b:1::/48")...)
+	d.v6 = append(d.v6, blocks(DepthNowhere, "2001::/23", "2001:db8::/32", "3fff::/20")...)
+	d.v6 = append(d.v6, blocks(DepthPublic, "2000::/3")...)
 	return d
 }
 
-// of returns how far inside an address is.
-func (d depths) of(ip netip.Addr) depth {
+// Of returns how far inside an address is.
+func (d Depths) Of(ip netip.Addr) Depth {
 	ip = unwrapped(ip.WithZone("").Unmap())
 	if ip.Is4() {
-		return find(d.v4, ip, public)
+		return find(d.v4, ip, DepthPublic)
 	}
 	// Unassigned ranges count as private.
-	return find(d.v6, ip, nowhere)
+	return find(d.v6, ip, DepthNowhere)
 }
 
-func find(blocks []block, ip netip.Addr, other depth) depth {
+func find(blocks []block, ip netip.Addr, other Depth) Depth {
 	for _, b := range blocks {
 		if b.prefix.Contains(ip) {
 			return b.depth
@@ -86,13 +88,13 @@ func unwrapped(ip netip.Addr) netip.Addr {
 
 // named returns how far inside a host says itself that it is: a number, or localhost. Of any other name only
 // dialling tells.
-func (d depths) named(host string) (depth, netip.Addr, bool) {
+func (d Depths) named(host string) (Depth, netip.Addr, bool) {
 	if ip, err := netip.ParseAddr(host); err == nil {
-		return d.of(ip), ip, true
+		return d.Of(ip), ip, true
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return local, netip.Addr{}, true
+		return DepthLocal, netip.Addr{}, true
 	}
 	return 0, netip.Addr{}, false
 }

@@ -11,19 +11,13 @@ import (
 // would dial. It returns none where a proxy is asked instead, which looks the name up. A server whose every number is
 // further inside than it may be is refused as Get refuses it.
 func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error) {
-	u, err := parse(address)
+	u, err := parse(address, c.options.PlainHTTP)
 	if err != nil {
 		return nil, &Error{URL: shownRaw(address), Err: err}
 	}
-	w := &way{at: u}
+	w := c.start(u)
 	fail := func(err error) ([]netip.Addr, error) { return nil, w.error(c.unnamed(w, err)) }
-	said, ip, saidSo := c.depths.named(u.Hostname())
-	if c.own(u) {
-		if w.most = private; saidSo && said == local {
-			w.most = local
-		}
-	}
-	if saidSo {
+	if said, ip, ok := c.depths.named(u.Hostname()); ok {
 		if err := within(said, w.most, ip); err != nil {
 			return fail(err)
 		}

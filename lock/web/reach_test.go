@@ -11,7 +11,7 @@ import (
 
 // TestReach wants the numbers that Get would dial, and its refusals.
 func TestReach(t *testing.T) {
-	w := newWorld(t, limits{depth: newDepths().of}, send("never"))
+	w := newWorld(t, limits{depth: NewDepths().Of}, send("never"))
 	w.names["company.example"] = []string{"10.0.0.5"}
 	w.names["evil.example"] = []string{"169.254.169.254"}
 	w.names["world.example"] = []string{"8.8.8.8"}

@@ -56,12 +56,12 @@ func newWorld(t *testing.T, l limits, handle http.HandlerFunc) *world {
 	}
 	l.resolver = &net.Resolver{PreferGo: true, Dial: w.nameService}
 	if l.depth == nil {
-		ranges := newDepths()
-		l.depth = func(ip netip.Addr) depth {
+		ranges := NewDepths()
+		l.depth = func(ip netip.Addr) Depth {
 			if ip.Unmap() == netip.MustParseAddr("127.0.0.1") {
-				return public
+				return DepthPublic
 			}
-			return ranges.of(ip)
+			return ranges.Of(ip)
 		}
 	}
 	w.names["public.example"] = []string{"127.0.0.1"}

@@ -87,7 +87,7 @@ func TestRefusedAddresses(t *testing.T) {
 
 // TestNames: a name that leads inside isn't dialled, whatever form the address has.
 func TestNames(t *testing.T) {
-	w := newWorld(t, limits{depth: newDepths().of}, send("never"))
+	w := newWorld(t, limits{depth: NewDepths().Of}, send("never"))
 	for _, leads := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::1", "::127.0.0.1", "0.0.0.0", "::"} {
 		w.names["evil.example"] = []string{leads}
 		_, _, err := w.Get(t.Context(), w.url("evil.example", "/a"), 9)
@@ -205,8 +205,8 @@ func TestRedirects(t *testing.T) {
 // TestFromInside: the address given may be inside; a redirect leads there again only where it was.
 func TestFromInside(t *testing.T) {
 	target := ""
-	table := newDepths()
-	w := newWorld(t, limits{depth: table.of}, func(rw http.ResponseWriter, r *http.Request) {
+	table := NewDepths()
+	w := newWorld(t, limits{depth: table.Of}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/to" {
 			http.Redirect(rw, r, target, http.StatusFound)
 			return
@@ -233,7 +233,7 @@ func TestFromInside(t *testing.T) {
 	}
 
 	// A private network, which this machine plays.
-	w.limits.depth = func(netip.Addr) depth { return private }
+	w.limits.depth = func(netip.Addr) Depth { return DepthPrivate }
 	w.names["company.example"] = []string{"127.0.0.1"}
 	w.names["store.example"] = []string{"127.0.0.1"}
 	target = w.url("store.example", "/x")
@@ -406,7 +406,7 @@ func TestStranger(t *testing.T) {
 
 // TestStrangersAddress: a foreign address never leads inside, whether it says so itself or a name leads there.
 func TestStrangersAddress(t *testing.T) {
-	w := newWorld(t, limits{depth: newDepths().of}, send("never"))
+	w := newWorld(t, limits{depth: NewDepths().Of}, send("never"))
 	w.options = Options{Stranger: true, Inside: []string{"127.0.0.1:8443", "10.0.0.1", "intranet.example"}} // ours have another port
 	w.names["company.example"], w.names["machine.example"], w.names["cloud.example"] = []string{"10.0.0.1"}, []string{"127.0.0.1"}, []string{"169.254.169.254"}
 	for _, host := range []string{"127.0.0.1", "localhost", "10.0.0.1", "[fd00::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "company.example", "machine.example", "cloud.example"} {
@@ -451,19 +451,19 @@ func TestStrangersAddressNamed(t *testing.T) {
 		}
 		send("there")(rw, r)
 	})
-	at := private
-	w.limits.depth = func(netip.Addr) depth { return at }
+	at := DepthPrivate
+	w.limits.depth = func(netip.Addr) Depth { return at }
 	w.options = Options{Stranger: true, Inside: []string{"company.example:" + w.port, "machine.example:" + w.port, "localhost:" + w.port}}
 	for _, host := range []string{"company.example", "machine.example", "public.example"} {
 		w.names[host] = []string{"127.0.0.1"}
 	}
 	for _, c := range []struct {
 		host string
-		at   depth
+		at   Depth
 		good bool
 	}{
-		{"company.example", private, true}, {"COMPANY.example", private, true}, {"public.example", private, false}, {"company.example", public, true},
-		{"machine.example", local, false}, {"localhost", local, true}, {"127.0.0.1", local, false},
+		{"company.example", DepthPrivate, true}, {"COMPANY.example", DepthPrivate, true}, {"public.example", DepthPrivate, false}, {"company.example", DepthPublic, true},
+		{"machine.example", DepthLocal, false}, {"localhost", DepthLocal, true}, {"127.0.0.1", DepthLocal, false},
 	} {
 		at = c.at
 		if text, _, err := w.read(t.Context(), w.url(c.host, "/a"), 9); (err == nil && text == "there") != c.good {
@@ -471,7 +471,7 @@ func TestStrangersAddressNamed(t *testing.T) {
 		}
 	}
 	// A public server's redirect leads to no named host inside.
-	at, target = public, w.url("127.0.0.1", "/a")
+	at, target = DepthPublic, w.url("127.0.0.1", "/a")
 	w.options.Inside = append(w.options.Inside, "127.0.0.1:"+w.port)
 	_, _, err := w.Get(t.Context(), w.url("company.example", "/to"), 9)
 	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside || refused.Unnamed != "" {
@@ -482,7 +482,7 @@ func TestStrangersAddressNamed(t *testing.T) {
 // TestProxy: it is asked for the name, may be anywhere, and doesn't open the inside to redirects.
 func TestProxy(t *testing.T) {
 	target := ""
-	w := newWorld(t, limits{depth: newDepths().of}, func(rw http.ResponseWriter, r *http.Request) {
+	w := newWorld(t, limits{depth: NewDepths().Of}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/to" {
 			http.Redirect(rw, r, target, http.StatusFound)
 			return

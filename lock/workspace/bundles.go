@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/bundle/legacy"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
-	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
@@ -21,8 +21,8 @@ import (
 
 // Finder finds the bundles that this workspace can see.
 func (w *Workspace) Finder() *find.Finder {
-	f := &find.Finder{Dir: w.Dir, Project: w.Root.Root, Now: w.now(), Store: func() (*disk.Store, error) { return w.OpenStore(false) },
-		Keep: w.Keep, Warn: w.warn, Below: w.Below}
+	f := &find.Finder{Dir: w.Dir, Project: w.Root.Root, Now: w.Now(), Store: func() (*disk.Store, error) { return w.OpenStore(false) },
+		Keep: w.Keep, Warn: w.Warn, Below: w.Below}
 	if w.User.Err == nil {
 		f.User = w.User.Path
 	}
@@ -39,7 +39,7 @@ func (w *Workspace) Space() (*install.Space, error) {
 	if w.State.Err != nil {
 		return nil, w.State.Err
 	}
-	space := &install.Space{Dir: s.Path, Journal: w.journal(), Now: w.now}
+	space := &install.Space{Dir: s.Path, Journal: w.journal(), Now: w.Now}
 	if s := w.DiskStore(); s != nil {
 		space.Store = s
 	}
@@ -132,7 +132,7 @@ func (w *Workspace) lockedBelow(ctx context.Context, l *Lock, id string) (spaces
 		if err != nil {
 			return err
 		}
-		spaces = append(spaces, lock.BundleSpace(ctx, objects, read))
+		spaces = append(spaces, relock.BundleSpace(ctx, objects, read))
 		for _, need := range read.Requires {
 			if err := add(need.BundleID); err != nil {
 				return err

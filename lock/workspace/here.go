@@ -1,10 +1,8 @@
 package workspace
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
@@ -12,6 +10,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/relock"
 	versions "github.com/rye-build/rye/lock/resolve"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/manifest"
@@ -69,17 +68,17 @@ type present struct {
 // ErrElsewhere says that the lock doesn't have the bundles that rye.yaml requires. Only their sources can tell which ones.
 var ErrElsewhere = errors.New("the bundles of the lock aren't those that rye.yaml requires")
 
-// Versions implements lock.Sources.
+// Versions implements relock.Sources.
 func (p *present) Versions(context.Context, string) ([]versions.Candidate, error) {
 	return nil, ErrElsewhere
 }
 
-// Manifest implements lock.Sources.
+// Manifest implements relock.Sources.
 func (p *present) Manifest(context.Context, string, string) (cas.Digest, ryeyaml.Source, error) {
 	return cas.Digest{}, ryeyaml.Source{}, ErrElsewhere
 }
 
-// Requires implements lock.Sources.
+// Requires implements relock.Sources.
 func (p *present) Requires(ctx context.Context, want lockfile.Bundle) ([]manifest.Require, error) {
 	b, err := p.read(ctx, want)
 	if err != nil {
@@ -97,7 +96,7 @@ func (p *present) read(ctx context.Context, want lockfile.Bundle) (*bundle.Bundl
 	return readBundle(ctx, p.Objects, want)
 }
 
-// Bring implements lock.Sources and fetches nothing. A bundle with only its pinned items here is an *OfflineError.
+// Bring implements relock.Sources and fetches nothing. A bundle with only its pinned items here is an *OfflineError.
 func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space) (*bundle.Bundle, error) {
 	b, err := p.read(ctx, want)
 	if err != nil {
@@ -148,6 +147,6 @@ func (l *Lock) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.ID, 
 // RequirementChanges lists the lines of rye.yaml that differ from the lock's copy.
 func (l *Lock) RequirementChanges() []lockfile.Change {
 	now := *l.Old
-	now.Requires = slices.SortedFunc(slices.Values(l.Yaml.Requires), func(a, b ryeyaml.Requirement) int { return cmp.Compare(a.ID, b.ID) })
+	now.Requires = relock.SortedRequires(l.Yaml.Requires)
 	return lockfile.Diff(l.Old, &now)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -75,33 +76,32 @@ func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 	} else if spaces, err = w.addInstalled(ctx, spaces); err != nil {
 		return nil, err
 	}
-	view, err := w.view(ctx, v.Trust, v.Asked, spaces)
+	view, admit, err := w.OpenView(ctx, v.Trust, v.Asked, spaces...)
 	if err != nil {
 		return nil, err
 	}
-	v.Editor = &edit.Editor{View: view, Admit: ai.NewAdmitter(view, examiner(v.Asked)), Now: w.now}
+	v.Editor = &edit.Editor{View: view, Admit: admit, Now: w.Now}
 	return v, nil
 }
 
-// view is what every look at spaces goes through: the policy decides what counts, and ignored extractors are reported.
-func (w *Workspace) view(ctx context.Context, t *trust.Trust, asked *bundle.Listing, spaces []*ai.Space) (*ai.View, error) {
-	o := ai.Options{Spaces: spaces, Trust: examiner(asked)}
+// OpenView opens spaces, and what admits their items: asked decides what counts, the policy t what may override the
+// library, and ignored extractors are reported. Where both are nil only the library is admitted. A zero Workspace will do.
+func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.Listing, spaces ...*ai.Space) (*ai.View, *ai.Admitter, error) {
+	o := ai.Options{Spaces: spaces}
+	if asked != nil { // a nil pointer would not be a nil interface
+		o.Trust = asked
+	}
 	if t != nil {
 		o.MayOverride = t.Root.Side.Policy.MayOverride
 	}
 	v, err := ai.NewView(ctx, o)
-	if err == nil && w.Extractors != nil {
+	if err != nil {
+		return nil, nil, err
+	}
+	if w.Extractors != nil {
 		w.Extractors(v.Warnings())
 	}
-	return v, err
-}
-
-// examiner is asked as an interface, which a nil pointer would not leave nil.
-func examiner(asked *bundle.Listing) ai.Examiner {
-	if asked == nil {
-		return nil
-	}
-	return asked
+	return v, ai.NewAdmitter(v, o.Trust), nil
 }
 
 // openSpace opens a directory of items, nil if it doesn't exist.
@@ -135,13 +135,13 @@ func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		w.warn("installed bundles", err)
+		w.Warn("installed bundles", err)
 	}
 	if len(all) == 0 {
 		return spaces, nil
 	}
 	if _, err := w.OpenStore(false); err != nil {
-		w.warn("the files of installed bundles can't be read", err)
+		w.Warn("the files of installed bundles can't be read", err)
 		return spaces, nil
 	}
 	space, err := w.Space() // with the store
@@ -151,7 +151,7 @@ func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai
 	for _, at := range all {
 		s, err := space.Open(ctx, at.BundleID)
 		if err != nil {
-			w.warn("the bundle \""+at.BundleID+"\"", err)
+			w.Warn("the bundle \""+at.BundleID+"\"", err)
 			continue
 		}
 		spaces = append(spaces, s)
@@ -164,12 +164,12 @@ func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai
 func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space) []*ai.Space {
 	v.Lock = w.LockIn(w.Root.Root, w.Root.DotAI())
 	if err := v.Lock.ReadLock(false); err != nil {
-		w.warn("", err)
+		w.Warn("", err)
 	}
 	if v.User == nil {
 		switch taken, err := v.Lock.TakenOver(ctx); {
 		case err != nil:
-			w.warn("what the lock has of the user's", err)
+			w.Warn("what the lock has of the user's", err)
 		case taken != nil:
 			spaces = append(spaces, taken)
 		}
@@ -183,7 +183,7 @@ func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space)
 	}
 	objects, err := v.Lock.Objects()
 	if err != nil {
-		w.warn("the bundles of the lock", err)
+		w.Warn("the bundles of the lock", err)
 		for _, line := range lines {
 			v.Unread = append(v.Unread, UnreadBundle{line, err})
 		}
@@ -195,7 +195,7 @@ func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space)
 	for _, line := range lines {
 		b, err := readBundle(ctx, objects, line)
 		if err != nil {
-			w.warn("the bundle \""+line.ID+"\"", err)
+			w.Warn("the bundle \""+line.ID+"\"", err)
 			v.Unread = append(v.Unread, UnreadBundle{line, err})
 			continue
 		}
@@ -219,7 +219,7 @@ func readBundle(ctx context.Context, objects lock.Source, line lockfile.Bundle) 
 // space has all items of a bundle if the store has all of its files. Else it has those that are pinned, and is nil if none
 // is: .ai/vendor has no other files.
 func (l *Lock) space(ctx context.Context, objects lock.Source, b *bundle.Bundle) *ai.Space {
-	all := lock.BundleSpace(ctx, objects, b)
+	all := relock.BundleSpace(ctx, objects, b)
 	if s, err := l.OpenStore(false); err == nil {
 		ids := make([]cas.ID, len(b.Files))
 		for i := range b.Files {

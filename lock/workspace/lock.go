@@ -13,7 +13,9 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock"
@@ -43,6 +45,7 @@ type Lock struct {
 	Trust     *trust.Trust      // once the policy was read
 	Sources   *sources.Sources
 	Registry  *fetch.Registry
+	Into      install.Store  // the store as Sources and Registry see it
 	Here      *present       // instead of Sources, where nothing is fetched
 	Listed    listed         // what the manifests of its bundles list
 	Vendor    *vendor.Vendor // .ai/vendor, once it was opened; nil where there is none
@@ -99,7 +102,7 @@ func (l *Lock) NeedLock() error {
 	if l.Old != nil {
 		return nil
 	}
-	f := &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("there is no %q in %q", lockfile.Name, l.Dir), Err: fs.ErrNotExist,
+	f := &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("no %s in %q", lockfile.Name, l.Dir), Err: fs.ErrNotExist,
 		Hint: []string{l.LockCommand()}, Details: map[string]any{"path": l.LockPath()}}
 	if n := l.countV1(); n > 0 {
 		f.Why = []string{fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
@@ -116,7 +119,7 @@ func (l *Lock) Close() {
 	}
 	if l.Sources != nil {
 		if err := l.Sources.Close(); err != nil {
-			l.detail("what was fetched of repositories", err)
+			l.Detail("what was fetched of repositories", err)
 		}
 	}
 }
@@ -138,9 +141,46 @@ func (l *Lock) Open() (err error) {
 	if err != nil {
 		return err
 	}
+	return l.connect(store)
+}
+
+// Reread makes the sources read what is in the store before they rely on it, so that they bring damaged objects again. It
+// reports whether that is new.
+func (l *Lock) Reread() (bool, error) {
+	if l.Rereads() || l.Sources == nil {
+		return false, nil
+	}
+	if err := l.Sources.Close(); err != nil {
+		return false, err
+	}
+	return true, l.connect(careful{disk.Rereading{Store: l.DiskStore()}})
+}
+
+// Rereads reports whether Reread has been called.
+func (l *Lock) Rereads() bool {
+	_, is := l.Into.(careful)
+	return is
+}
+
+// A careful store counts damaged objects as missing.
+type careful struct{ disk.Rereading }
+
+// Missing implements cas.Misser.
+func (s careful) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
+	b, err := s.Batch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	return b.Missing(ctx, ids)
+}
+
+// connect gets ready to bring bundles and packages into a store.
+func (l *Lock) connect(store install.Store) (err error) {
+	l.Into = store
 	o := sources.Options{
 		Dir: l.Dir, Requires: l.Yaml.Requires, Store: store, Verify: bundle.VerifyOptions{Trust: l.Exam()},
-		Journal: l.journal(), Now: l.now, Progress: func(n int64) {
+		Journal: l.journal(), Now: l.Now, Progress: func(n int64) {
 			if l.Progress != nil {
 				l.Progress(n)
 			}
@@ -148,7 +188,7 @@ func (l *Lock) Open() (err error) {
 	}
 	if !l.Offline {
 		// The project, or an index, chose the addresses; the user's policy says which of them may be inside this network.
-		client := web.New(web.Options{Stranger: true, Inside: l.Trust.Root.Side.Policy.Sections().Inside, Again: l.Retried})
+		client := web.New(web.Options{Stranger: true, PlainHTTP: l.PlainHTTP, Inside: l.Trust.Root.Side.Policy.Sections().Inside, Again: l.Retried})
 		if o.Git, err = l.git(client); err != nil {
 			return err
 		}
@@ -205,18 +245,12 @@ func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	v, admit, err := l.admitting(ctx, l.Asked(ctx, dirs...), append(slices.Clone(spaces), system...))
-	return v, admit, closeAll, err
-}
-
-func (l *Lock) admitting(ctx context.Context, asked *bundle.Listing, spaces []*ai.Space) (*ai.View, *ai.Admitter, error) {
-	v, err := l.view(ctx, l.Trust, asked, spaces)
+	v, admit, err := l.OpenView(ctx, l.Trust, l.Asked(ctx, dirs...), slices.Concat(spaces, system)...)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	admit := ai.NewAdmitter(v, asked)
 	admit.KeepTrees()
-	return v, admit, nil
+	return v, admit, closeAll, nil
 }
 
 // Objects is where the bytes of the lock are: what is vendored, then the store if there is one. What is vendored is
@@ -233,7 +267,7 @@ func (l *Lock) Objects() (lock.Source, error) {
 	case err == nil:
 		return s, nil
 	case v != nil:
-		l.detail("the store", err)
+		l.Detail("the store", err)
 		return v, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return lock.First(), nil
@@ -271,7 +305,7 @@ func (l *Lock) Set(ctx context.Context) (*lock.Set, error) {
 
 // Write replaces the lock with b. A reader finds the old lock or the new one.
 func (l *Lock) Write(b []byte) error {
-	osfile.Sweep(l.Dir, l.now())
+	osfile.Sweep(l.Dir, l.Now())
 	if l.File != nil && bytes.Equal(b, l.File) {
 		return nil
 	}

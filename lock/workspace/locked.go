@@ -33,7 +33,7 @@ func (w *Workspace) LockFault(path string, err error) error {
 		return nil
 	}
 	f := &fault.Error{Code: fault.LockMismatch, Err: err, Text: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
-		Hint: []string{"git restore " + fault.Quote(w.show(path))}, Details: map[string]any{"path": path}}
+		Hint: []string{"git restore " + fault.Quote(w.Show(path))}, Details: map[string]any{"path": path}}
 	if _, ok := errors.AsType[*lockfile.MergeError](err); ok {
 		f.Hint = []string{"rye lock --resolve"}
 	}

@@ -5,6 +5,7 @@ import "path/filepath"
 // Paths says where everything is that belongs to a project and its user, and which rye reads it.
 type Paths struct {
 	Dir     string // an absolute path: the project is the nearest ancestor
+	NoDir   error  // why there is no Dir
 	Named   bool   // the user named Dir: if it is the project itself, any user may own it
 	Package bool   // Dir is the project, even if it has neither rye.yaml nor .ai
 

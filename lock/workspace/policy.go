@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -40,6 +40,10 @@ func (p *Paths) RootPolicyFile() Place {
 // RootPolicy reads the root policy and holds its id against the one that was named. It refuses a user's policy that other
 // users can write.
 func (p *Paths) RootPolicy() (*trust.Authority, error) {
+	id, err := cas.ParseDigest(p.PolicyID)
+	if p.PolicyID != "" && err != nil {
+		return nil, fault.New(fault.Config, "%s is %q, not the id of a policy: blake3: and 64 digits", PolicyVariable, p.PolicyID).From(err).Try("unset " + PolicyVariable)
+	}
 	s := p.RootPolicyFile()
 	if s.Err != nil {
 		return nil, s.Err
@@ -54,14 +58,14 @@ func (p *Paths) RootPolicy() (*trust.Authority, error) {
 		return nil, err
 	}
 	if au.File == nil && s.Origin != "user" {
-		return au, fault.New(fault.Config, "no policy at %q (%s)", s.Path, s.Origin).From(fs.ErrNotExist)
+		f := fault.New(fault.Config, "no policy at %q (%s)", s.Path, s.Origin).From(fs.ErrNotExist)
+		if s.Origin == PolicyVariable {
+			f.Try("unset " + PolicyVariable)
+		}
+		return au, f
 	}
 	if p.PolicyID == "" {
 		return au, nil
-	}
-	id, err := cas.ParseDigest(p.PolicyID)
-	if err != nil {
-		return nil, fault.New(fault.Config, "%s is %q, not the id of a policy: blake3: and 64 digits", PolicyVariable, p.PolicyID).From(err)
 	}
 	found := au.Side.Policy.ID()
 	if found == id {
@@ -123,7 +127,7 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 	named := w.Paths.Policy != (Place{}) || w.PolicyID != "" || w.User.Origin == "USER_SPACE"
 	if s := w.RootPolicyFile(); s.Err != nil && !named {
 		return nil, fault.New(fault.Policy, noPolicyText).From(s.Err).Because(fault.Of(s.Err).Text).
-			Try("rye --trust FILE COMMAND").On("reason", "no-policy").On("policy", "")
+			Try("rye docs policy").On("reason", "no-policy").On("policy", "")
 	}
 	root, err := w.RootPolicy()
 	if err != nil {
@@ -137,13 +141,13 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 		return nil, noPolicy(root, project)
 	}
 	// Expiry counts against the clock, whatever time is to be written.
-	t := &trust.Trust{Root: root, Project: project, Now: w.now().UTC()}
+	t := &trust.Trust{Root: root, Project: project, Now: w.Now().UTC()}
 	if project != nil && project.Side.Policy.ID() == root.Side.Policy.ID() {
 		t.Project = nil
 	}
 	for _, au := range t.Authorities() {
 		if au.Side.Lists, err = w.Lists().Load(au); err != nil {
-			_, lost := errors.AsType[*rollback.DamagedError](err)
+			_, lost := errors.AsType[*journal.DamagedError](err)
 			if f, ok := fault.Find(err); ok && !lost { // without the journal an update is refused too
 				f.Hint = []string{"rye trust update"}
 			}
@@ -155,7 +159,7 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 
 // Lists are the revocation lists that were fetched for this user's policies.
 func (w *Workspace) Lists() trust.Lists {
-	return trust.Lists{Dir: w.State.Path, Err: w.State.Err, Clock: w.now, Now: w.now}
+	return trust.Lists{Dir: w.State.Path, Err: w.State.Err, Clock: w.Now, Now: w.Now}
 }
 
 const noPolicyText = "no policy, so no key is trusted"
@@ -163,7 +167,7 @@ const noPolicyText = "no policy, so no key is trusted"
 // noPolicy is what an empty home gets: the commands that make a policy, for the user to decide on.
 func noPolicy(root, project *trust.Authority) error {
 	f := fault.New(fault.Policy, noPolicyText).Because("no file at \""+root.Path+"\"").
-		Try("rye key new", "rye trust add KEYFILE --owner OWNER --names GLOB").On("reason", "no-policy").On("policy", root.Path)
+		Try("rye key new", "rye docs keys").On("reason", "no-policy").On("policy", root.Path)
 	if project != nil {
 		// Its id isn't shown: a project must not vouch for itself.
 		f.Because("the project has a policy of its own, which counts for nothing",

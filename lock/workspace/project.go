@@ -74,6 +74,9 @@ func (p *Paths) OpenProject() (Project, error) {
 
 // FindProject finds the project without reading its rye.yaml.
 func (p *Paths) FindProject() (Project, error) {
+	if p.NoDir != nil {
+		return Project{}, p.NoDir
+	}
 	var s Search
 	if p.User.Err == nil {
 		s.UserBase = p.User.Path
@@ -87,7 +90,7 @@ func (p *Paths) FindProject() (Project, error) {
 	found, err := s.Find(p.Dir)
 	if errors.Is(err, ErrNoProject) {
 		return Project{}, fault.New(fault.NotFound, "no project in %q or any parent directory", p.Dir).From(err).
-			Because("a project is a directory with rye.yaml, or with .ai").Try("cd DIR", "rye -C DIR COMMAND")
+			Because("a project is a directory with rye.yaml, or with .ai").Try("rye init")
 	}
 	return found, err
 }

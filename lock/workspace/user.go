@@ -44,7 +44,7 @@ func (l *Lock) FindInstalled(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		l.warn("installed bundles", err)
+		l.Warn("installed bundles", err)
 	}
 	for n := -1; n != len(all); {
 		n = len(all)

@@ -22,11 +22,12 @@ import (
 type Options struct {
 	Now       func() time.Time                 // nil: time.Now
 	Offline   bool                             // nothing is fetched
+	PlainHTTP bool                             // addresses may begin with http:// on every host
 	AllowUser bool                             // the user's space counts in a project with rye.yaml too
 	Bundles   []lockfile.Bundle                // they count instead of the lock's, while a new lock is made
 	Git       func(project string) git.Options // how git is run; nil: git repositories are no sources
 
-	// What the user may want to know. Any of them may be nil.
+	// What the user may want to know. Any of them may be nil; Open makes those but Extractors and Retried callable.
 	Warn       func(what string, err error)      // something is left out; err may be nil
 	Detail     func(what string, err error)      // of interest only while looking for a fault
 	Extractors func(ignored []*ai.ItemError)     // extractors that don't count
@@ -58,7 +59,21 @@ func Open(_ context.Context, p Paths, o Options) (*Workspace, error) {
 }
 
 // Unread is a workspace whose project isn't looked for.
-func Unread(p Paths, o Options) *Workspace { return &Workspace{Paths: p, Options: o} }
+func Unread(p Paths, o Options) *Workspace {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Warn == nil {
+		o.Warn = func(string, error) {}
+	}
+	if o.Detail == nil {
+		o.Detail = func(string, error) {}
+	}
+	if o.Show == nil {
+		o.Show = func(path string) string { return path }
+	}
+	return &Workspace{Paths: p, Options: o}
+}
 
 // Close closes what was opened. A workspace may be closed twice.
 func (w *Workspace) Close() {
@@ -95,9 +110,9 @@ func (w *Workspace) OpenStore(write bool) (*disk.Store, error) {
 	if w.store != nil {
 		return w.store, nil
 	}
-	s, err := w.Paths.Store.Open(disk.Options{Create: write, Now: w.now})
+	s, err := w.Paths.Store.Open(disk.Options{Create: write, Now: w.Now})
 	if v, ok := errors.AsType[*disk.VersionError](err); ok && !write && v.Readable() {
-		s, err = w.Paths.Store.Open(disk.Options{ReadOnly: true, Now: w.now})
+		s, err = w.Paths.Store.Open(disk.Options{ReadOnly: true, Now: w.Now})
 	}
 	if err == nil {
 		w.store = s
@@ -112,38 +127,12 @@ func (p Place) Open(o disk.Options) (*disk.Store, error) {
 	}
 	s, err := disk.Open(p.Path, o)
 	if errors.Is(err, fs.ErrNotExist) && !o.Create {
-		return nil, fault.New(fault.NotFound, "no store at %q (%s)", p.Path, p.Origin).From(err).Try("rye store put DIR")
+		return nil, fault.New(fault.NotFound, "no store at %q (%s)", p.Path, p.Origin).From(err).Try("rye store put .")
 	}
 	return s, err
 }
 
-func (w *Workspace) now() time.Time {
-	if w.Now != nil {
-		return w.Now()
-	}
-	return time.Now()
-}
-
-func (w *Workspace) show(path string) string {
-	if w.Show != nil {
-		return w.Show(path)
-	}
-	return path
-}
-
-func (w *Workspace) warn(what string, err error) {
-	if w.Warn != nil {
-		w.Warn(what, err)
-	}
-}
-
-func (w *Workspace) note(format string, args ...any) { w.warn(fmt.Sprintf(format, args...), nil) }
-
-func (w *Workspace) detail(what string, err error) {
-	if w.Detail != nil {
-		w.Detail(what, err)
-	}
-}
+func (w *Workspace) note(format string, args ...any) { w.Warn(fmt.Sprintf(format, args...), nil) }
 
 // journal remembers what must not be rolled back.
 func (w *Workspace) journal() *rollback.Journal {

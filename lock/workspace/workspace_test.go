@@ -92,7 +92,7 @@ func TestHomeless(t *testing.T) {
 		t.Fatal(err)
 	}
 	items.Close()
-	if got := w.show("rye.lock"); got != "rye.lock" {
+	if got := w.Show("rye.lock"); got != "rye.lock" {
 		t.Error(got)
 	}
 }

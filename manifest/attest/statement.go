@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -64,10 +65,8 @@ func (d Digests) check() error {
 		if !printable(algorithm, 64) || len(text) == 0 || len(text) > 256 || want > 0 && len(text) != want {
 			return fmt.Errorf("%+q is no %+q digest", text, algorithm)
 		}
-		for _, c := range []byte(text) {
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return fmt.Errorf("%+q is no %+q digest: expected lower-case hexadecimal digits", text, algorithm)
-			}
+		if !portable.Spelled(text, portable.Hex, "", len(text)) {
+			return fmt.Errorf("%+q is no %+q digest: expected lower-case hexadecimal digits", text, algorithm)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -77,6 +78,15 @@ func Slug(s string) string {
 	return strings.Trim(b.String()[:min(b.Len(), maxName)], "-_")
 }
 
+// Next suggests another name where one is taken: name-2 for name, name-3 for name-2.
+func Next(name string) string {
+	i := strings.LastIndexByte(name, '-')
+	if n, err := strconv.Atoi(name[i+1:]); err == nil && i > 0 && n > 1 {
+		return fmt.Sprintf("%s-%d", name[:i], n+1)
+	}
+	return name + "-2"
+}
+
 // ImportName suggests a name for the key in a file.
 func ImportName(path string) string {
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
@@ -88,12 +98,7 @@ func ImportName(path string) string {
 
 // CheckName refuses what isn't the name of a key.
 func CheckName(name string) error {
-	ok := name != "" && len(name) <= maxName
-	for i := range len(name) {
-		c := name[i]
-		ok = ok && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || i > 0 && (c == '-' || c == '_'))
-	}
-	if !ok || portable.Check(name+privateSuffix) != nil {
+	if !portable.Spelled(name, portable.Lower+portable.Digits, "-_", maxName) || portable.Check(name+privateSuffix) != nil {
 		return fault.New(fault.Validation, "invalid key name %q: expected lower-case letters and digits, then also - and _", name).On("reason", "no-key")
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // invalid refuses what is not a usable key, or the name of one.
@@ -25,13 +26,8 @@ var ErrFingerprint error = fault.New(fault.Validation, "not a fingerprint: expec
 
 // ParseFingerprint reads the form that String writes and no other.
 func ParseFingerprint(s string) (f Fingerprint, err error) {
-	if len(s) != 2*len(f) {
+	if len(s) != 2*len(f) || !portable.Spelled(s, portable.Hex, "", len(s)) {
 		return Fingerprint{}, ErrFingerprint
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return Fingerprint{}, ErrFingerprint
-		}
 	}
 	hex.Decode(f[:], []byte(s)) // can't fail: length and digits are checked
 	return f, nil

@@ -121,6 +121,11 @@ type Decision struct {
 	Beside *Answer // what the project's policy said, when both allowed
 }
 
+// OwnedBy reports whether the item counts as a user's own: one of the library, or admitted by a key that is theirs.
+func (a *Answer) OwnedBy(own func(key.Fingerprint) bool) bool {
+	return a.Voucher == Builtin || own != nil && slices.ContainsFunc(a.Signers, func(v Verdict) bool { return v.Code == Admitted && own(v.Key) })
+}
+
 // A Side is a policy with the last good issue of each revocation list it names.
 type Side struct {
 	Policy *Policy
@@ -132,7 +137,7 @@ type Side struct {
 // every request.
 func Decide(r Request, root Side, project *Side) Decision {
 	if root.Policy == nil || project != nil && project.Policy == nil {
-		return Decision{Answer: Answer{Code: BadRequest, Detail: "there is no policy to ask"}}
+		return Decision{Answer: Answer{Code: BadRequest, Detail: "no policy given"}}
 	}
 	n, err := r.check()
 	if err != nil {

@@ -102,7 +102,7 @@ func TestDecide(t *testing.T) {
 	}
 	for _, c := range []test{
 		{name: "one key", request: Request{Signers: v2(1)}, code: Admitted, reason: `is signed by 1 of 1 key under "**"; signed by "a"`},
-		{name: "unsigned", code: Unsigned, reason: `is unsigned; "**" asks for 1 key`},
+		{name: "unsigned", code: Unsigned, reason: `is unsigned; "**" requires 1 key`},
 		{name: "unsigned without a rule", request: Request{Name: "audit:x"}, code: Unsigned, reason: `is unsigned, and no rule of the policy covers its name`},
 		{name: "lines of strangers only", request: Request{Unknown: []string{"abc"}}, code: UntrustedKey, reason: `is signed by no key of the policy`},
 		{name: "stranger", request: Request{Signers: v2(9)}, code: UntrustedKey, reason: `is signed by no key of the policy; signed by ` + pub(9).Fingerprint().Short()},

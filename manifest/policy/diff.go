@@ -111,6 +111,9 @@ func (p *Policy) facts() map[place]string {
 		add("grants", g.Glob, "", set(g.Allow))
 	}
 	p.execFacts(add)
+	for _, l := range s.Ask {
+		add("ask", l.Name, "", l.String())
+	}
 	return all
 }
 

@@ -45,6 +45,9 @@
 //	  network: [api.acme.example]
 //	  secrets: {acme-token: ["tool:acme/**"]}
 //
+//	ask:
+//	  refunds: {names: ["tool:acme/refund"], when: "params.amount > 100"}
+//
 // It is YAML read strictly, as package yamltree says: nothing unknown, nothing twice, no second spelling of
 // structure, and every text is the text that stands there, whatever YAML would make of it. An *yamltree.Error has
 // the line and the column. All sections may be missing. The first line names the format; another one than policy/2
@@ -62,6 +65,7 @@
 //	           machine or in a private network; counts in the root alone
 //	grants     glob → permission patterns
 //	exec       what execution must hold to (package floor), and secrets (name → globs)
+//	ask        which calls are allowed, refused, or need an approval (package ask)
 //
 // A policy's id is the digest of its bytes without signature lines, comments and layout included.
 //

@@ -150,7 +150,7 @@ func (p *Policy) Remove(section, entry string) (*Policy, error) {
 	case section == "rye" || section == "exec" || !slices.Contains(order, section):
 		return noEdit("nothing can be removed from %q", section)
 	case n == nil || n.Get(entry) == nil && !n.HasItem(entry):
-		return noEdit("there is no %q under %q", entry, section)
+		return noEdit("%q not found under %q", entry, section)
 	}
 	return p.change(func(root *yamltree.Node) {
 		n := root.Get(section)

@@ -5,36 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rye-build/rye/manifest/policy/glob"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
 // What can stand in the fields of a policy alone.
-
-func readGlob(n *yamltree.Node, text string) (glob.Glob, error) {
-	g, err := glob.Parse(text)
-	if err != nil {
-		err = n.Errorf("%s", err)
-	}
-	return g, err
-}
-
-func globList(n *yamltree.Node) ([]string, []glob.Glob, error) {
-	words, err := n.ItemWords()
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(words) > maxRules {
-		return nil, nil, n.Errorf("has more than %d globs", maxRules)
-	}
-	globs := make([]glob.Glob, len(words))
-	for i, w := range words {
-		if globs[i], err = readGlob(n.Kids[i], w); err != nil {
-			return nil, nil, err
-		}
-	}
-	return words, globs, nil
-}
 
 // readThreshold reads a number from 1 to most, the number of keys: 0 would admit everything, more would admit nothing.
 func readThreshold(n *yamltree.Node, most int) (int, error) {

@@ -8,8 +8,10 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/ask"
 	"github.com/rye-build/rye/manifest/policy/floor"
 	"github.com/rye-build/rye/manifest/policy/glob"
+	"github.com/rye-build/rye/manifest/policy/globlist"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
@@ -20,7 +22,7 @@ const (
 )
 
 // order is the order of sections in which a new one finds its place.
-var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "inside", "grants", "exec"}
+var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "inside", "grants", "exec", "ask"}
 
 // read fills p from its tree and checks it.
 func (p *Policy) read() error {
@@ -40,9 +42,10 @@ func (p *Policy) read() error {
 	}{
 		{"keys", p.readKeys}, {"names", p.readRules}, {"digests", p.readDigests}, {"revoked", p.readRevoked},
 		{"lists", p.readLists}, {"override", func(n *yamltree.Node) (err error) {
-			p.sections.Override, p.override, err = globList(n)
+			p.sections.Override, p.override, err = globlist.Read(n)
 			return err
 		}}, {"inside", p.readInside}, {"grants", p.readGrants}, {"exec", p.readExec},
+		{"ask", func(n *yamltree.Node) (err error) { p.sections.Ask, err = ask.Read(n); return err }},
 	} {
 		n := root.Get(section.name)
 		if n == nil {
@@ -105,7 +108,7 @@ func (p *Policy) readRules(section *yamltree.Node) error {
 		return section.Errorf("has more than %d rules", maxRules)
 	}
 	for _, n := range section.Kids {
-		g, err := readGlob(n, n.Key)
+		g, err := globlist.Parse(n, n.Key)
 		if err != nil {
 			return err
 		}
@@ -128,7 +131,7 @@ func (p *Policy) readRules(section *yamltree.Node) error {
 			return err
 		}
 		if f := n.Get("except"); f != nil {
-			if r.Except, c.except, err = globList(f); err != nil {
+			if r.Except, c.except, err = globlist.Read(f); err != nil {
 				return err
 			}
 		}
@@ -277,7 +280,7 @@ func (p *Policy) readGrants(section *yamltree.Node) error {
 		return section.Errorf("has more than %d globs", maxRules)
 	}
 	for _, n := range section.Kids {
-		g, err := readGlob(n, n.Key)
+		g, err := globlist.Parse(n, n.Key)
 		if err != nil {
 			return err
 		}
@@ -315,7 +318,7 @@ func (p *Policy) readSecrets(section *yamltree.Node) error {
 		if err := n.CheckWord(n.Key, "the name of a secret"); err != nil {
 			return err
 		}
-		items, globs, err := globList(n)
+		items, globs, err := globlist.Read(n)
 		if err != nil {
 			return err
 		}

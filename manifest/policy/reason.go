@@ -52,7 +52,7 @@ func (a *Answer) reason() string {
 		if a.Rule == "" {
 			return "is unsigned, and no rule of the policy covers its name"
 		}
-		return fmt.Sprintf("is unsigned; %q asks for %s", a.Rule, fault.Count(int64(a.Threshold), "key"))
+		return fmt.Sprintf("is unsigned; %q requires %s", a.Rule, fault.Count(int64(a.Threshold), "key"))
 	case UntrustedKey:
 		return "is signed by no key of the policy" + a.signers()
 	case NoRule:

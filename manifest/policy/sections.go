@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/ask"
 	"github.com/rye-build/rye/manifest/policy/floor"
 	"github.com/rye-build/rye/manifest/policy/glob"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
@@ -23,6 +24,7 @@ type Sections struct {
 	Inside   []string // hosts, some with a port, that may be inside the user's network wherever a project names them
 	Grants   []Grant
 	Exec     floor.Exec
+	Ask      ask.Rules
 	Secrets  []Secret // in the section "exec"; nil when there is no word about them
 }
 

@@ -17,11 +17,8 @@
 //
 // An id that comes again where none may, an older one, and another of one version are an *Error, ROLLBACK_DETECTED.
 //
-// Lines are added under a lock (the file beside it, with ".lock", which also remembers that there is a journal) and
-// synced before the call returns. Of a process that died while it wrote, there may be the beginning of a line at the
-// end, or NUL: that is cut off by the next who writes, and overlooked by those who read. Any other byte that isn't
-// as it was written, and a journal that was there and is gone, is a *DamagedError, never an empty memory; taking
-// whole lines off the end is not noticed. Lines that say nothing any more (a forgotten name, the counters that a
-// list left behind) go when they are more than half of a journal of more than 256 KiB: it is then written anew
-// beside, synced and renamed.
+// Package cas/journal adds the lines and says what of an incomplete write is passed over. A damaged journal, and one that
+// was there and is gone, is a *journal.DamagedError, never an empty memory; taking whole lines off the end is not noticed.
+// Lines that are superseded (a forgotten name, the counters that a list left behind) are dropped when they are more than
+// half of a journal of more than 256 KiB: it is then replaced.
 package rollback

@@ -1,21 +1,17 @@
 package rollback
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -94,23 +90,16 @@ func (e *Error) Fault() *fault.Error {
 	return f
 }
 
-// A DamagedError is returned for a journal that is damaged or gone. It never counts as empty.
-type DamagedError struct {
-	Path   string
-	Offset int64 // where the damage begins
-	Reason string
-}
-
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("the journal %q is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
-}
-
-// Fault returns the error as people and programs see it.
-func (e *DamagedError) Fault() *fault.Error {
+// damaged returns an error about the journal as people and programs see it.
+func damaged(err error) error {
+	e, ok := errors.AsType[*journal.DamagedError](err)
+	if _, done := fault.Find(err); !ok || done {
+		return err
+	}
 	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "journal").On("path", e.Path).
 		Because("it remembers the versions seen, so that older ones are refused",
 			"restore it from a backup; if you delete both files, rye starts over and trusts what it sees first").
-		Try("rm -f " + fault.Quote(e.Path) + " " + fault.Quote(e.Path+".lock"))
+		Try("rm -f " + fault.Quote(e.Path) + " " + fault.Quote(journal.LockPath(e.Path)))
 }
 
 // A Journal is the memory against rollback, in the file at Path, which is made with its directory when something
@@ -119,7 +108,7 @@ type Journal struct {
 	Path string
 	Wait time.Duration // for others to release it; zero for 30 seconds
 
-	hook func(op string, b []byte) error // sees each change before it happens, and may fail it
+	hook journal.Hook
 }
 
 // Check returns nil if the steps, taken one after the other, contradict nothing that was seen, else a
@@ -184,172 +173,37 @@ func (j *Journal) Seen() ([]Step, error) {
 }
 
 func (j *Journal) load() (*memory, error) {
-	// Once there was one, its absence is a loss. Record marks the file of its lock when there is one, and may do so at any
-	// time: looked for in the other order, one that was made in between would be lost.
-	info, err := os.Stat(j.lockPath())
-	marked := err == nil && info.Size() > 0
-	b, err := os.ReadFile(j.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if marked {
-			return nil, &DamagedError{Path: j.Path, Reason: "the file is gone"}
-		}
-		return newMemory(), nil
+	m := newMemory()
+	f, err := journal.Open(j.Path)
+	if err == nil {
+		defer f.Close()
+		err = m.read(j.Path, f)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	m, err := readJournal(b)
-	if e, ok := errors.AsType[*DamagedError](err); ok {
-		e.Path = j.Path
-	}
-	return m, err
+	return m, damaged(err)
 }
-
-func (j *Journal) lockPath() string { return j.Path + ".lock" }
 
 // compactAt is the size from which a journal is rewritten when more than half of it says nothing any more.
 const compactAt = 256 << 10
 
-// maxJournal bounds what is read at each call.
-const maxJournal = 256 << 20
-
 func (j *Journal) change(ctx context.Context, edit func(*memory) ([]byte, error)) error {
-	lock, err := j.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	m, err := j.load()
-	if err != nil {
-		return err
-	}
-	added, err := edit(m)
-	if err != nil {
-		return err
-	}
-	live := m.size
-	switch {
-	case m.size+int64(len(added)) > maxJournal:
-		return &DamagedError{Path: j.Path, Offset: m.size, Reason: fmt.Sprintf("it would be larger than %d bytes", int64(maxJournal))}
-	case m.size == 0 && added == nil:
-		return nil
-	case m.size > compactAt:
-		live = int64(len(m.write()))
-	}
-	if m.size == 0 || live < m.size/2 {
-		err = j.rewrite(m.write())
-	} else {
-		err = j.append(m, added)
-	}
-	if err != nil {
-		return err
-	}
-	return j.mark(lock)
-}
-
-// mark leaves in the lock's file that there is a journal.
-func (j *Journal) mark(lock *os.File) error {
-	if info, err := lock.Stat(); err != nil || info.Size() > 0 {
-		return err
-	}
-	return j.write(lock, []byte("journal\n"), 0)
-}
-
-// append puts records behind the last good one. What a process that died left there is cut off first, and what
-// it left whole is made durable with ours: it may be what the caller wants to be sure of.
-func (j *Journal) append(m *memory, added []byte) error {
-	f, err := os.OpenFile(j.Path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	added = slices.Concat(m.repair, added)
-	if m.torn {
-		if err := j.truncate(f, m.size); err != nil {
-			return err
+	to := journal.Journal{Path: j.Path, Wait: j.Wait, Check: checkHeader, Line: isLine, Hook: j.hook}
+	return damaged(to.Append(ctx, func(end *journal.Tail) ([]byte, error) {
+		m, err := j.load()
+		if err != nil {
+			return nil, err
 		}
-	}
-	if err := j.write(f, added, m.size); err != nil {
-		// The next process must not rely on a record that may not be durable.
-		return errors.Join(err, j.truncate(f, m.size))
-	}
-	return f.Close()
-}
-
-// rewrite replaces the journal by one of these bytes.
-func (j *Journal) rewrite(b []byte) error {
-	tmp := j.Path + ".tmp" // ours alone, under the lock
-	if err := j.do("create", nil); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(j.write(f, b, 0), f.Close())
-	if err == nil {
-		err = j.do("rename", nil)
-	}
-	if err == nil {
-		err = os.Rename(tmp, j.Path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	if err := j.do("syncdir", nil); err != nil {
-		return err
-	}
-	return osfile.SyncDirectory(filepath.Dir(j.Path))
-}
-
-func (j *Journal) do(op string, b []byte) error {
-	if j.hook == nil {
-		return nil
-	}
-	return j.hook(op, b)
-}
-
-// write writes b at an offset and makes it durable.
-func (j *Journal) write(f *os.File, b []byte, off int64) error {
-	if len(b) > 0 {
-		if err := j.do("write", b); err != nil {
-			return err
+		added, err := edit(m)
+		if err != nil || added == nil {
+			return nil, err
 		}
-		if _, err := f.WriteAt(b, off); err != nil {
-			return err
+		if end.Size > compactAt || end.Size == 0 {
+			all := m.write()
+			if end.Replace = int64(len(all)) < end.Size/2; end.Replace || end.Size == 0 {
+				return all, nil
+			}
 		}
-	}
-	if err := j.do("sync", nil); err != nil {
-		return err
-	}
-	return f.Sync()
-}
-
-func (j *Journal) truncate(f *os.File, size int64) error {
-	if err := j.do("truncate", nil); err != nil {
-		return err
-	}
-	return f.Truncate(size)
-}
-
-// lock waits for the lock, which the system drops with the file, however the process ends.
-func (j *Journal) lock(ctx context.Context) (*os.File, error) {
-	if err := makeDirectory(filepath.Dir(j.Path)); err != nil {
-		return nil, err
-	}
-	return osfile.OpenLocked(ctx, j.lockPath(), osfile.Exclusive, cmp.Or(j.Wait, 30*time.Second))
-}
-
-// makeDirectory makes a directory and its parents, so that they last.
-func makeDirectory(dir string) error {
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := makeDirectory(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return osfile.SyncDirectory(filepath.Dir(dir))
+		return added, nil
+	}))
 }

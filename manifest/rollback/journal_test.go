@@ -1,14 +1,12 @@
 package rollback
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -35,26 +34,6 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
-}
-
-func TestMain(m *testing.M) {
-	if path := os.Getenv("RYE_TEST_JOURNAL"); path != "" {
-		recordForEver(path, os.Getenv("RYE_TEST_NAME"))
-	}
-	os.Exit(m.Run())
-}
-
-// recordForEver is the other process of TestJournalKill: it says of each step that it is remembered.
-func recordForEver(path, name string) {
-	j := Journal{Path: path}
-	for i := 0; ; i++ {
-		s := step(name, fmt.Sprintf("1.%d.0", i), fmt.Sprint(i))
-		if err := j.Record(context.Background(), s); err != nil {
-			fmt.Println("error", err)
-			os.Exit(1)
-		}
-		fmt.Println(i)
 	}
 }
 
@@ -168,7 +147,7 @@ func TestJournalLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, err := range []error{j.Check(), j.Record(t.Context(), step("bundle:a", "1.0.0", "y")), second(j.Seen()), j.Forget(t.Context(), "", "")} {
-			if e, ok := errors.AsType[*DamagedError](err); !ok || e.Path != j.Path {
+			if e, ok := errors.AsType[*journal.DamagedError](err); !ok || e.Path != j.Path {
 				t.Errorf("%v", err)
 			}
 		}
@@ -196,7 +175,7 @@ func TestJournalDamage(t *testing.T) {
 	for n := header; n < len(whole); n++ {
 		os.WriteFile(j.Path, whole[:n], 0o600)
 		good := 0
-		for good < len(ends) && ends[good] <= n+1 { // a record without its LF is whole
+		for good < len(ends) && ends[good] <= n {
 			good++
 		}
 		if seen, err := j.Seen(); err != nil || len(seen) != good {
@@ -213,7 +192,8 @@ func TestJournalDamage(t *testing.T) {
 			bad[n] = c
 			os.WriteFile(j.Path, bad, 0o600)
 			seen, err := j.Seen()
-			if err == nil && !reflect.DeepEqual(seen, steps) {
+			end := n == len(whole)-1 && c == 0 // a machine that crashes leaves that too
+			if err == nil && !reflect.DeepEqual(seen, steps) && !(end && reflect.DeepEqual(seen, steps[:2])) {
 				t.Fatalf("byte %d as %q: %v", n, c, seen)
 			}
 		}
@@ -256,7 +236,7 @@ func TestJournalFaults(t *testing.T) {
 			j := newJournal(t)
 			var acknowledged []Step
 			at, failed := 0, ""
-			j.hook = func(op string, b []byte) error {
+			j.hook = func(op, path string, b []byte) error {
 				if at++; at-1 < fail || failed != "" && op != "truncate" {
 					return nil
 				}
@@ -333,8 +313,8 @@ func TestJournalCompaction(t *testing.T) {
 		t.Fatal("too small")
 	}
 	broken := errors.New("broken")
-	for _, op := range []string{"create", "write", "sync", "rename"} {
-		j.hook = func(o string, _ []byte) error {
+	for _, op := range []string{"create", "write", "sync", "name"} {
+		j.hook = func(o, _ string, _ []byte) error {
 			if o == op {
 				return broken
 			}
@@ -352,30 +332,6 @@ func TestJournalCompaction(t *testing.T) {
 	seen, err := j.Seen()
 	if want := []Step{moved(step("revocations:l", "4000", "new"))}; err != nil || !reflect.DeepEqual(seen, want) || len(contents(t, j)) > 1000 {
 		t.Errorf("%v, %v, %d bytes", seen, err, len(contents(t, j)))
-	}
-}
-
-func TestJournalBusy(t *testing.T) {
-	j := newJournal(t)
-	mustRecord(t, j, step("bundle:a", "1.0.0", "x"))
-	lock, err := j.lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	j.Wait = time.Millisecond
-	if err := j.Record(t.Context(), step("bundle:a", "1.1.0", "y")); err == nil || fault.CodeOf(err) != fault.Busy {
-		t.Error("a locked journal is changed")
-	}
-	j.Wait = 0
-	ctx, cancel := context.WithCancelCause(t.Context())
-	stop := errors.New("stop")
-	cancel(stop)
-	if err := j.Record(ctx, step("bundle:a", "1.1.0", "y")); !errors.Is(err, stop) {
-		t.Error(err)
-	}
-	if err := j.Check(step("bundle:a", "1.0.0", "x")); err != nil {
-		t.Error("reading waits", err)
 	}
 }
 
@@ -401,54 +357,6 @@ func TestJournalConcurrent(t *testing.T) {
 	}
 }
 
-// Two processes record; each is killed right after it has said that a step is remembered. Every such step is.
-func TestJournalKill(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for round := range 6 {
-		j := newJournal(t)
-		said := make([]string, 2)
-		var group sync.WaitGroup
-		for p := range said {
-			group.Go(func() {
-				cmd := exec.Command(exe)
-				cmd.Env = append(os.Environ(), "RYE_TEST_JOURNAL="+j.Path, fmt.Sprintf("RYE_TEST_NAME=bundle:%d", p))
-				out, err := cmd.StdoutPipe()
-				if err == nil {
-					err = cmd.Start()
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				lines := bufio.NewScanner(out)
-				for n := 0; n <= 3*round+p && lines.Scan(); n++ {
-					said[p] = lines.Text()
-				}
-				cmd.Process.Kill()
-				for lines.Scan() { // what it said before it died
-					said[p] = lines.Text()
-				}
-				cmd.Wait()
-			})
-		}
-		group.Wait()
-		seen, err := j.Seen()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for p, last := range said {
-			s := step(fmt.Sprintf("bundle:%d", p), "1."+last+".0", last)
-			if last == "" || !containsStep(seen, s) {
-				t.Errorf("process %d said %q: %d steps", p, last, len(seen))
-			}
-		}
-		mustRecord(t, j, step("bundle:0", "2.0.0", "after"))
-	}
-}
-
 // What is read as a journal and is whole is what is written; nothing panics.
 func FuzzJournal(f *testing.F) {
 	m := newMemory()
@@ -461,12 +369,13 @@ func FuzzJournal(f *testing.F) {
 	f.Add(append(b, forget...))
 	f.Add([]byte("rye journal rollback/3\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := readJournal(b)
+		m := newMemory()
+		err := m.read("f", bytes.NewReader(b))
 		if err != nil {
 			return
 		}
-		again, err := readJournal(m.write())
-		if err != nil || again.torn || !reflect.DeepEqual(again.steps(), m.steps()) {
+		again := newMemory()
+		if err := again.read("f", bytes.NewReader(m.write())); err != nil || !reflect.DeepEqual(again.steps(), m.steps()) {
 			t.Fatalf("%q is written as %q: %v", b, m.write(), err)
 		}
 		for _, s := range m.steps() {

@@ -11,11 +11,8 @@ import (
 
 // A memory is what a journal says.
 type memory struct {
-	names  map[subject]*history
-	size   int64  // of the good records; 0 when there is no journal
-	last   sum    // of the last record
-	torn   bool   // something follows that a dying process left
-	repair []byte // the record that is in it whole
+	names map[subject]*history
+	last  sum // of the last record
 }
 
 type subject struct{ source, name string }

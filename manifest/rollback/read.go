@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -168,65 +170,57 @@ func comparePositions(a, b string) (order int, ok bool) {
 	return manifest.CompareVersions(a, b), true
 }
 
-// readJournal reads a journal to its end. It stops before what a process left that died while writing, and
-// refuses everything else that isn't a record.
-func readJournal(b []byte) (*memory, error) {
-	if len(b) > maxJournal {
-		return nil, &DamagedError{Offset: maxJournal, Reason: "it is too large"}
+// checkHeader refuses a journal in another format by its first line.
+func checkHeader(first []byte) error {
+	if version, ok := bytes.CutPrefix(first, []byte(journalFamily)); ok && string(version) != "2" {
+		if _, number := counter(string(version)); number {
+			return fault.New(fault.VersionMismatch, "the journal has format %s, expected 2", version).Try("rye version")
+		}
 	}
-	if !bytes.HasPrefix(b, []byte(journalHeader)) {
-		if rest, ok := bytes.CutPrefix(b, []byte(journalFamily)); ok {
-			version, _, ended := bytes.Cut(rest, []byte("\n"))
-			if _, number := counter(string(version)); ended && number {
-				return nil, fault.New(fault.VersionMismatch, "the journal has format %s, expected 2", version).Try("rye version")
-			}
+	return nil
+}
+
+// isLine reports whether b is the header or a record.
+func isLine(b []byte) bool {
+	_, _, err := parseRecord(b)
+	return err == nil || string(b)+"\n" == journalHeader
+}
+
+// read reads a journal to its end, which may be an incomplete write.
+func (m *memory) read(path string, f io.ReaderAt) error {
+	var (
+		r      record
+		s      sum
+		format error
+		lines  *journal.Reader
+	)
+	lines = journal.NewReader(f, 0, func(b []byte) bool {
+		if lines.Offset == 0 {
+			format = checkHeader(b)
+			return string(b)+"\n" == journalHeader
 		}
-		return nil, &DamagedError{Reason: fmt.Sprintf("it doesn't begin with %q", journalHeader)}
-	}
-	m := newMemory()
-	m.last = sumOf([]byte(journalHeader))
-	m.size = int64(len(journalHeader))
-	for rest := b[m.size:]; len(rest) > 0; rest = b[m.size:] {
-		n := bytes.IndexByte(rest, '\n')
-		r, s, err := record{}, sum{}, errRecord
-		if n >= 0 {
-			r, s, err = parseRecord(rest[:n])
-		}
-		if err != nil {
-			return m, m.tail(rest)
-		}
-		if r.prev != m.last {
-			return nil, &DamagedError{Offset: m.size, Reason: "records are missing before it, or not in their order"}
+		var err error
+		r, s, err = parseRecord(b)
+		return err == nil
+	})
+	for {
+		at := lines.Offset
+		_, err := lines.Next()
+		switch {
+		case format != nil:
+			return format
+		case err == io.EOF && at > 0 && !lines.Continues():
+			return nil
+		case err == io.EOF || err == journal.ErrDamaged:
+			return &journal.DamagedError{Path: path, Offset: at, Reason: journal.ErrDamaged.Error()}
+		case err != nil:
+			return err
+		case at == 0:
+			continue
+		case r.prev != m.last:
+			return &journal.DamagedError{Path: path, Offset: at, Reason: "records are missing before it, or not in their order"}
 		}
 		m.take(r)
 		m.last = s
-		m.size += int64(n) + 1
 	}
-	return m, nil
-}
-
-// tail decides what to make of bytes that begin with no record. A process that dies while it writes leaves the
-// beginning of its records, without LF, or, with the machine, runs of NUL where nothing was written. Everything
-// else was a record once, and losing it silently would be forgetting.
-func (m *memory) tail(b []byte) error {
-	damage := &DamagedError{Offset: m.size, Reason: "not a record"}
-	n := bytes.IndexByte(b, '\n')
-	for line := range bytes.Lines(b[n+1:]) {
-		if _, _, err := parseRecord(bytes.TrimSuffix(line, []byte("\n"))); n >= 0 && err == nil {
-			return damage
-		}
-	}
-	if n >= 0 && !bytes.Contains(b, make([]byte, 16)) {
-		return damage
-	}
-	// A whole record whose LF alone is missing or spoilt is taken: no record is lost to one bad byte.
-	for _, whole := range [][]byte{b, b[:len(b)-1]} {
-		if r, s, err := parseRecord(whole); err == nil && r.prev == m.last {
-			m.take(r)
-			m.repair, _ = r.append(nil)
-			m.last = s
-		}
-	}
-	m.torn = true
-	return nil
 }

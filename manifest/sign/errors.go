@@ -56,7 +56,7 @@ func (e *IntegrityError) Error() string {
 
 // Fault returns the error as people and programs see it.
 func (e *IntegrityError) Fault() *fault.Error {
-	f := fault.New(fault.Integrity, "not as it was signed").From(e).
+	f := fault.New(fault.Integrity, "does not match its signed digest").From(e).
 		On("reason", cmp.Or(e.What, "content")).On("only_line_endings_differ", e.OnlyLineEndings)
 	if e.Expected != "" {
 		f.Because("expected  "+e.Expected, "found     "+e.Found).On("expected", e.Expected).On("found", e.Found)
@@ -71,7 +71,7 @@ func (e *IntegrityError) Fault() *fault.Error {
 		f.Text += ": a signature line is damaged: " + strings.ReplaceAll(e.Reason, "\n", " ")
 		f.Because("cause     delete the damaged line and sign again")
 	case e.What == "tree":
-		f.Text = "a file beside it is not as it was signed"
+		f.Text = "the files beside it do not match the signature"
 		f.Because("cause     another file that the signature covers was changed")
 	case e.Expected != "":
 		f.Because("cause     the file was changed after it was signed")
@@ -111,7 +111,7 @@ func (e *UnknownKeyError) Error() string {
 // Fault returns the error as people and programs see it.
 func (e *UnknownKeyError) Fault() *fault.Error {
 	return fault.New(fault.UntrustedKey, "%s", e).From(e).On("reason", "untrusted-key").On("keys", e.Keys).
-		Try("rye trust add KEYFILE --owner OWNER --names GLOB")
+		Try("rye docs keys")
 }
 
 // A VersionError is returned for a signature line in a newer format than this package reads.

@@ -48,7 +48,7 @@ func (e examined) refusal(t *trust.Trust) *fault.Error {
 			f.Hint = []string{"rye trust list"}
 		}
 	case policy.Unsigned:
-		f.Why = append(f.Why, "a signature vouches for the whole file: look at it first")
+		f.Why = append(f.Why, "a signature covers the whole file: read it first")
 		f.Hint = e.About.lookAndSign()
 	case policy.BelowThreshold:
 		f.Hint = []string{"rye trust check " + name}
@@ -57,7 +57,7 @@ func (e examined) refusal(t *trust.Trust) *fault.Error {
 			f.Hint = append(f.Hint, "rye sign "+e.About.typed()+" --key OTHER")
 		}
 	case policy.UntrustedKey:
-		f.Hint = []string{"rye trust check " + name, "rye trust add KEYFILE --owner OWNER --names GLOB"}
+		f.Hint = []string{"rye trust check " + name, "rye docs keys"}
 	case policy.EvidenceOnly:
 		f.Hint = []string{"rye sign --upgrade " + e.About.typed(), "rye sign --upgrade --all"}
 	case policy.FormatNotAccepted:
@@ -140,9 +140,9 @@ func (s Subject) Broken(err error) *fault.Error {
 	case errors.Is(err, exam.ErrChanged):
 		f.Text = fmt.Sprintf("%q was changed while it was read", s.File)
 	case errors.As(err, &wrong):
-		f.Text = fmt.Sprintf("%q is not as it was signed", s.File)
+		f.Text = fmt.Sprintf("%q does not match its signed digest", s.File)
 		if wrong.What == "tree" {
-			f.Text = fmt.Sprintf("a file beside %q is not as it was signed", s.File)
+			f.Text = fmt.Sprintf("the files beside %q do not match the signature", s.File)
 		}
 		if wrong.What != "lines" && len(f.Hint) == 0 {
 			f.Why = append(f.Why, "if the change is intended, sign it again")

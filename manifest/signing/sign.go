@@ -93,7 +93,7 @@ func (k *Signer) signV2(s Subject, raw []byte) (out []byte, err error) {
 // upgraded returns a file without its v1 signature, if the policy accepts that one.
 func (k *Signer) upgraded(s Subject, raw []byte) ([]byte, error) {
 	if k.Trust == nil {
-		return nil, fault.New(fault.Policy, "there is no policy that accepts a signature of the first format (v1)")
+		return nil, fault.New(fault.Policy, "no policy accepts signatures of the first format (v1)")
 	}
 	e, err := examine(k.Trust, s, bytes.NewReader(raw), policy.ToShow)
 	if err != nil {
@@ -113,7 +113,7 @@ func (k *Signer) signV1(s Subject, raw []byte) ([]byte, error) {
 	before, err := sign.ReadBytes(raw, s.Signing())
 	switch {
 	case err == nil && before.Format == sign.V2:
-		return nil, fault.New(fault.Validation, "%q is signed in format v2, which a signature of the first format (v1) doesn't stand beside", s.File)
+		return nil, fault.New(fault.Validation, "%q is signed in format v2: a signature of the first format (v1) can't be added", s.File)
 	case err == nil && before.Format == sign.V1:
 		own := func(id string) (own []key.Public) {
 			if id == k.Key.Public().V1ID() {

@@ -66,7 +66,7 @@ func TestSignAndVerify(t *testing.T) {
 			hint: "rye sign 'a b.py' --as tool:t --key OTHER"},
 		{name: "excepted", rule: "keys: [alice], except: [t]", signers: []*signing.Signer{alice}, code: fault.Policy, trust: "refused", hint: "rye trust check tool:t"},
 		{name: "of a stranger", rule: "keys: [bob]", signers: []*signing.Signer{{Key: keytest.Eve, At: now, Now: now}}, code: fault.UntrustedKey, trust: "refused",
-			hint: "rye trust add KEYFILE --owner OWNER --names GLOB"},
+			hint: "rye docs keys"},
 		{name: "v1", rule: "keys: [alice]", signers: []*signing.Signer{{Key: keytest.Alice, V1: true, At: now, Now: now}}, code: fault.Policy, trust: "refused",
 			hint: "rye trust add alice --names '**' --accept v1"},
 		{name: "v1 that is accepted", rule: "keys: [alice], accept: [v1, v2]", signers: []*signing.Signer{{Key: keytest.Alice, V1: true, At: now, Now: now}},

@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/ask"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -27,6 +28,7 @@ type Listing struct {
 	Inside   []string      `json:"inside"`   // hosts in the user's network that projects may name
 	Grants   []GrantLine   `json:"grants"`
 	Exec     []ExecLine    `json:"exec"` // what differs from the defaults
+	Ask      []AskLine     `json:"ask"`
 }
 
 // A KeyLine is a key of a policy.
@@ -78,6 +80,21 @@ type ExecLine struct {
 	Value  string `json:"value"`
 }
 
+// An AskLine says what becomes of some calls.
+type AskLine struct {
+	Line   string `json:"line"`   // its name
+	Answer string `json:"answer"` // allow, ask or refuse
+	Text   string `json:"text"`   // the line in the words of the file
+}
+
+func newAskLines(rules ask.Rules) []AskLine {
+	all := []AskLine{}
+	for i := range rules {
+		all = append(all, AskLine{rules[i].Name, rules[i].Answer.String(), rules[i].String()})
+	}
+	return all
+}
+
 // A ListLine is a revocation list that a policy names.
 type ListLine struct {
 	Name    string `json:"name"`
@@ -93,7 +110,8 @@ type ListLine struct {
 func NewListing(au *Authority, lists map[string]*policy.List, now time.Time) Listing {
 	s := au.Side.Policy.Sections()
 	l := Listing{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}, Rules: []RuleLine{}, Digests: []DigestLine{}, Revoked: []RevokedLine{},
-		Lists: []ListLine{}, Override: append([]string{}, s.Override...), Inside: append([]string{}, s.Inside...), Grants: []GrantLine{}, Exec: []ExecLine{}}
+		Lists: []ListLine{}, Override: append([]string{}, s.Override...), Inside: append([]string{}, s.Inside...), Grants: []GrantLine{}, Exec: []ExecLine{},
+		Ask: newAskLines(s.Ask)}
 	if au.File != nil {
 		l.ID = au.Side.Policy.ID().String()
 	}
@@ -153,11 +171,14 @@ type NameCheck struct {
 	Threshold int       `json:"threshold"`
 	Count     int       `json:"count"` // of keys that may sign now
 	Keys      []KeyLine `json:"keys"`
+	Ask       []AskLine `json:"ask"` // the lines that can match calls of a tool with this name
+
+	others []string // further keys of the policy, by name
 }
 
 // CheckName asks a policy who may sign a name. It decides about bytes that every key has signed.
 func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
-	c := NameCheck{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}}
+	c := NameCheck{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}, Ask: newAskLines(au.Side.Policy.Sections().Ask.About(name))}
 	r := policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: now}
 	for _, k := range au.Side.Policy.Sections().Keys {
 		r.Signers = append(r.Signers, sign.Signer{Key: k.Public, Format: sign.V2})
@@ -183,6 +204,11 @@ func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
 			c.Keys = append(c.Keys, l)
 		}
 	}
+	for _, k := range au.Side.Policy.Sections().Keys {
+		if !slices.ContainsFunc(c.Keys, func(l KeyLine) bool { return l.Name == k.Name }) {
+			c.others = append(c.others, k.Name)
+		}
+	}
 	return c, nil
 }
 
@@ -190,15 +216,23 @@ func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
 func (c *NameCheck) Refusal(name string) *fault.Error {
 	switch {
 	case c.Rule == "":
-		return fault.New(fault.Policy, "no rule of %q covers %q: no key may sign it", c.Policy, name).Try("rye trust add KEYFILE --owner OWNER --names GLOB")
+		return fault.New(fault.Policy, "no rule of %q covers %q: no key may sign it", c.Policy, name).Try(c.allow(name)...)
 	case c.Excepted:
 		return fault.New(fault.Policy, "%q excepts %q: no key may sign it", c.Rule, name)
 	case c.Count < c.Threshold:
 		return fault.New(fault.BelowThreshold, "%q asks for %s, and %d of its keys may sign: nothing called %q can pass",
 			c.Rule, fault.Count(int64(c.Threshold), "key"), c.Count, name).
-			Try("rye trust add KEYFILE --owner OWNER --names "+fault.Quote(c.Rule), "rye trust list")
+			Try(c.allow(c.Rule)...)
 	}
 	return nil
+}
+
+// allow returns commands that let other keys of the policy sign some names.
+func (c *NameCheck) allow(names string) (commands []string) {
+	for _, k := range c.others[:min(len(c.others), 3)] {
+		commands = append(commands, fault.Command("rye trust add", k, "--names", names))
+	}
+	return append(commands, "rye trust list")
 }
 
 // A ListUpdate is the outcome of updating revocation lists.

@@ -64,7 +64,7 @@ func (h Handover) Plan(s policy.Side, kept []key.Entry, now time.Time) (step pol
 	rules := p.RulesNaming(known.Name)
 	switch {
 	case !ok || len(rules) == 0:
-		return step, 0, fault.New(fault.NotFound, "no rule of the policy names the key %q: there is nothing to take over", h.Kept).Try("rye key new OTHER-NAME")
+		return step, 0, fault.New(fault.NotFound, "no rule of the policy names the key %q: there is nothing to take over", h.Kept).Try(fault.Command("rye key new", key.Next(h.Kept)))
 	case h.Rule == "" && len(rules) > 1:
 		return step, 0, fault.New(fault.Ambiguous, "%d rules name the key %q, and each needs a rotation of its own", len(rules), h.Kept).
 			Because(rules...).Try("rye key rotate " + fault.Quote(h.Kept) + " --rule " + fault.Quote(rules[0]))
@@ -108,8 +108,9 @@ func (h Handover) tooLate(k policy.Key, revoked bool) error {
 	if revoked {
 		f.Code, f.Text = fault.Revoked, fmt.Sprintf("the key %q is revoked: it can no longer be replaced by a rotation", h.Kept)
 	}
-	return f.Because("give everyone who trusts it a new key, as they were given this one").
-		Try("rye key new OTHER-NAME", "rye trust add KEYFILE --owner "+fault.Quote(cmp.Or(k.Owner, "OWNER"))+" --names "+fault.Quote(h.Rule))
+	next := key.Next(h.Kept)
+	return f.Because("give everyone who trusts it a new key, as they were given this one").Try(fault.Command("rye key new", next),
+		"rye key export "+next+" > "+next+".pem", fault.Command("rye trust add", next+".pem", "--owner", cmp.Or(k.Owner, next), "--names", h.Rule))
 }
 
 // Document returns the rotation to a new key, signed by the old and the new one, and its id.

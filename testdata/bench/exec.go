@@ -107,9 +107,19 @@ func (b *bench) execJobs(what string) ([]job, error) {
 const stageArg = "__stage"
 
 // doPart does something of rye n times, in this process.
-func doPart(ctx context.Context, what, self, dir string, n int) error {
-	if what == "append" {
-		return appendCalls(ctx, dir, n)
+func (o *options) doPart(ctx context.Context) error {
+	what, self, n := o.part, o.self, o.count
+	switch what {
+	case "append":
+		return appendCalls(ctx, o.data, n)
+	case "syncs":
+		return appendSynced(o.data, n)
+	case "record":
+		return recordTurns(ctx, o.rye, o.data, n)
+	case "crowd-ready":
+		return readyCrowd(ctx, o.rye, o.data, n)
+	case "crowd":
+		return runCrowd(ctx, o.rye, o.data, n)
 	}
 	name, args := "true", []string(nil)
 	if what == "bwrap" {

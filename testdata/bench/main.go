@@ -37,6 +37,7 @@
 //	           or for search without an index; sign again is of what is signed already
 //	exec       of a pinned tool that does nothing, of sandboxes, and of the audit log: exec.go says beside what
 //	build      of one step that takes 1,000 files: nothing changed, beside make, and what it makes gone, beside cp
+//	thread     turns of a thread whose model's answers come from a record: threads.go says beside what
 //	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed, beside
 //	           "store put" of the same, which neither checks nor signs; verify beside b3sum
 //
@@ -180,7 +181,7 @@ func run(ctx context.Context, args []string) error {
 		return bareEd25519(o.ed25519, o.count)
 	}
 	if o.part != "" {
-		return doPart(ctx, o.part, o.self, o.data, o.count)
+		return o.doPart(ctx)
 	}
 	if o.make != "" {
 		return makeCorpus(o.corpora, o.make, o.quick)

@@ -104,6 +104,15 @@ var rows = []row{
 	{name: "exec: audit, verify a million lines", op: "exec", on: "verify", tools: "b3sum"},
 	{name: "build: nothing changed", op: "build", on: "unchanged", tools: "make"},
 	{name: "build: hit", op: "build", on: "hit", tools: "cp"},
+	{name: "thread: 1000 turns", op: "thread", on: "turns", tools: "tenths syncs", goals: []goal{{limit: 2}, {factor: 1.3, rod: "tenths"}}},
+	{name: "thread: 1000 turns, CPU", op: "thread", on: "turns", unit: cpuSeconds, tools: "tenths"},
+	{name: "thread: 1000 turns, memory", op: "thread", on: "turns", unit: peakBytes, tools: "tenths"},
+	{name: "thread: 100 calls", op: "thread", on: "calls", tools: "exec"},
+	{name: "thread: resume", op: "thread", on: "resume", tools: "tenths"},
+	{name: "thread: resume, memory", op: "thread", on: "resume", unit: peakBytes, tools: "tenths"},
+	{name: "thread: 1000 at once", op: "thread", on: "crowd", tools: "one"},
+	{name: "thread: 1000 at once, memory", op: "thread", on: "crowd", unit: peakBytes, tools: "one"},
+	{name: "thread: verify", op: "thread", on: "verify", tools: "b3sum"},
 }
 
 // takesPart reports whether a tool is measured in a row.

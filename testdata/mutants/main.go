@@ -107,7 +107,7 @@ func (m mutant) found() (bool, error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	faulty, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
+	faulty, overlay := filepath.Join(dir, filepath.Base(m.file)), filepath.Join(dir, "overlay.json")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: faulty}})
 	if err != nil {
 		return false, err

@@ -36,7 +36,7 @@ func parseDigest(d *reapi.Digest) (cas.Digest, error) {
 // toDirectory turns the tree and all below it into messages and returns the digest of the topmost.
 func (ds directories) toDirectory(t *testing.T, src cas.Getter, tree cas.Digest) *reapi.Digest {
 	t.Helper()
-	entries, err := cas.ReadTree(t.Context(), nil, src, tree)
+	entries, err := cas.ReadTree(t.Context(), src, tree)
 	if err != nil {
 		t.Fatal(err)
 	}

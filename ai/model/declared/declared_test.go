@@ -77,8 +77,8 @@ func TestLimits(t *testing.T) {
 		"{cpu_seconds: 1.5}":            "line 6, column 23: Field 'limits.cpu_seconds' must be an integer, got 1.5\n",
 		"{memory_mib: 16777217}":        "line 6, column 22: Field 'limits.memory_mib' must be <= 16777216, got 16777217\n",
 		"{depth: -1}":                   "line 6, column 17: Field 'limits.depth' must be >= 0, got -1\n",
-		"{memory_mb: 5}":                "line 6, column 10: there is no limit 'memory_mb'; did you mean \"memory_mib\"?\n",
-		"{turn: 3}":                     "line 6, column 10: there is no limit 'turn'; did you mean \"turns\"?\n",
+		"{memory_mb: 5}":                "line 6, column 10: unknown limit 'memory_mb'; did you mean \"memory_mib\"?\n",
+		"{turn: 3}":                     "line 6, column 10: unknown limit 'turn'; did you mean \"turns\"?\n",
 		"3":                             "line 6, column 9: Field 'limits' must be an object, got int\n",
 		"{turns: 1e999}":                "line 6, column 17: Field 'limits.turns' is a number that is out of range: 1e999\n",
 		"{duration_seconds: 0.1234567}": "line 6, column 28: Field 'limits.duration_seconds' must have at most 6 decimals, got 0.1234567\n",
@@ -96,7 +96,7 @@ func TestLimits(t *testing.T) {
 		if n, ok := Limit(m.tool.Limits, rule.name); !ok || n < 1 {
 			t.Errorf("%s: got %d", rule.name, n)
 		}
-		if got, want := readDirective(t, "version: 1.0.0\nlimits: {"+rule.name+": 3}\n").problems, "line 3, column 10: there is no limit '"+rule.name+"'\n"; !strings.HasPrefix(got, want[:len(want)-1]) {
+		if got, want := readDirective(t, "version: 1.0.0\nlimits: {"+rule.name+": 3}\n").problems, "line 3, column 10: unknown limit '"+rule.name+"'\n"; !strings.HasPrefix(got, want[:len(want)-1]) {
 			t.Errorf("a directive's: %s", got)
 		}
 	}
@@ -432,6 +432,12 @@ hooks: [{id: x, params: ""}, {event: e, when: {path: a}}]
 			"line 2, column 26: Field 'hooks[0].event' must be a string, got list\nline 2, column 39: Field 'hooks[0].params' must be an object, got list\nline 2, column 51: Field 'hooks[0].inputs' must be an object, got int\n"},
 		{"hooks: [" + strings.Repeat("{id: x}, ", 501) + "]", "line 2, column 8: Field 'hooks' has 501 entries, more than 500\n"},
 		{"permissions: [" + strings.Repeat("a, ", 501) + "]", "line 2, column 14: Field 'permissions' has 501 entries, more than 256\n"},
+		{"tools: a", "line 2, column 8: Field 'tools' must be an array, got str\n"},
+		{"tools: [3, a/*, '', a b, a, a]", "line 2, column 9: Field 'tools[0]' must be a string, got int\n" +
+			"line 2, column 12: Field 'tools[1]' must be the id of a tool, got 'a/*'\nline 2, column 17: Field 'tools[2]' must be the id of a tool, got ''\n" +
+			"line 2, column 21: Field 'tools[3]' must be the id of a tool, got 'a b'\nline 2, column 29: the tool 'a' is offered twice\n"},
+		{"tools: [" + strings.Repeat("a, ", 101) + "]", "line 2, column 8: Field 'tools' has 101 entries, more than 100\n"},
+		{"tools: [a/b, c]\npermissions: [rye.execute.tool.a.*]", "warning: line 2, column 14: the model can't call c: no permission covers execute:tool:c\n"},
 		{"model: fast", "line 2, column 8: Field 'model' must be an object, got str\n"},
 		{"limits: {spend_currency: EUR}", "line 2, column 26: Field 'limits.spend_currency' must be one of ['USD'], got 'EUR'\n"},
 	} {

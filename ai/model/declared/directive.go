@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // A Directive is the metadata of a directive: everything but its prompt.
@@ -19,9 +20,16 @@ type Directive struct {
 	Model       *value.Value // an object: tier, id, fallback, parallel …; nil if nothing is said
 	Limits      *value.Value // normalised, see Limit; nil if there are none
 	Permissions []capability.Capability
+	Tools       []Offer // that the model is offered by name
 	Hooks       []Hook
 	Inputs      []Input
 	Outputs     []Output
+}
+
+// An Offer is a tool that a directive's model is offered with the tool's own schema.
+type Offer struct {
+	ID string
+	At value.Pos
 }
 
 // A Hook is what is done when something happens, in the words of the file.
@@ -47,6 +55,7 @@ func ReadDirective(r *fields.Reader) *Directive {
 		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"), Author: d.Text("author"),
 		Model: d.Object("model"), Limits: d.limits(commonLimits), Permissions: d.permissions(),
 	}
+	x.Tools = d.offers(x)
 	for i, v := range d.objects("hooks") {
 		x.Hooks = append(x.Hooks, d.hook(fmt.Sprintf("hooks[%d]", i), v))
 	}
@@ -81,6 +90,41 @@ func ReadDirective(r *fields.Reader) *Directive {
 		}
 	}
 	return x
+}
+
+// maxOffers bounds the tools that a model is offered: each is in every request.
+const maxOffers = 100
+
+// offers reads the ids of tools. The model may call only those that the permissions cover.
+func (d *reader) offers(x *Directive) (list []Offer) {
+	v := d.Fields.Get("tools")
+	if v.IsNull() || v.Kind != value.List {
+		d.List("tools", v)
+		return nil
+	}
+	if len(v.Items) > maxOffers {
+		d.Once(v, "tools", "Field 'tools' has %d entries, more than %d", len(v.Items), maxOffers)
+		return nil
+	}
+	set, err := capability.NewSet(x.Permissions)
+	for i, item := range v.Items {
+		path := fmt.Sprintf("tools[%d]", i)
+		need, bad := capability.For(capability.Execute, "tool", item.String())
+		switch {
+		case item.Kind != value.Text:
+			d.Bad(item, path, "Field '%s' must be a string, got %s", path, fields.TypeName(item))
+		case bad != nil || item.Text == "":
+			d.Bad(item, path, "Field '%s' must be the id of a tool, got %s", path, fields.Single(item.Text))
+		case slices.ContainsFunc(list, func(o Offer) bool { return o.ID == item.Text }):
+			d.Bad(item, path, "the tool %s is offered twice", fields.Single(item.Text))
+		default:
+			if err == nil && d.Fields.Get("permissions") != nil && !set.Covers(need) {
+				d.Warn(item, path, "the model can't call %s: no permission covers %s", item.Text, need)
+			}
+			list = append(list, Offer{item.Text, item.At})
+		}
+	}
+	return list
 }
 
 // maxEntries bounds hooks, inputs and outputs of one item.
@@ -126,14 +170,7 @@ func (d *reader) name(path string, v *value.Value) string {
 }
 
 func isName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
-		if !letter && (i == 0 || (c < '0' || c > '9') && c != '.' && c != '-') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 100
+	return portable.Spelled(s, portable.Letters+"_", portable.Digits+".-", 100)
 }
 
 func (d *reader) typeWord(path string, v *value.Value) string {

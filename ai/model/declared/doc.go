@@ -34,6 +34,8 @@
 //	inputs, outputs    of a tool names; of a directive objects with name, type, required, default, description
 //	examples           at most 256 objects: name, params, files (path → text), result, error (a code), exit, expect_files (path →
 //	                   text, or null for none). What is wrong with them is a warning, and no such example passes
+//	tools              of a directive the ids of tools that its model is offered by name, at most 100, each once; one that no
+//	                   permission covers is a warning
 //	hooks              of a directive: objects with event or id; the rest is for those who run them
 //
 // An unknown entry of anchor, verify_deps, child_constraints, limits or files is a problem, not ignored: it would promise

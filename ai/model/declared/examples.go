@@ -164,11 +164,4 @@ func put[V any](m map[string]V, key string, v V) map[string]V {
 }
 
 // isCode reports whether a text is written as codes of errors are.
-func isCode(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'A' || c > 'Z') && (i == 0 || c != '_') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 40
-}
+func isCode(s string) bool { return portable.Spelled(s, portable.Upper, "_", 40) }

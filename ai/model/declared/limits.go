@@ -98,7 +98,7 @@ func (d *reader) limits(rules []limitRule) *value.Value {
 		}
 		at := slices.IndexFunc(rules, func(r limitRule) bool { return r.name == name })
 		if at < 0 {
-			d.Add(e.At, false, "limits."+fields.Clip(e.Key), "there is no limit %s%s", fields.Single(e.Key), fields.Suggest(name, limitNames(rules)))
+			d.Add(e.At, false, "limits."+fields.Clip(e.Key), "unknown limit %s%s", fields.Single(e.Key), fields.Suggest(name, limitNames(rules)))
 			continue
 		}
 		v := d.limit("limits."+e.Key, e.Value, rules[at])
@@ -175,4 +175,11 @@ func (d *reader) limit(path string, v *value.Value, rule limitRule) *value.Value
 		return &value.Value{Kind: kind, At: v.At, Text: canonical}
 	}
 	return nil
+}
+
+// Limits normalises the limits of a directive given elsewhere, such as in config.
+func Limits(given *value.Value) (normal *value.Value, problems []*value.Problem) {
+	d := &reader{&fields.Reader{Report: new(fields.Report), Fields: &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "limits", Value: given}}}}}
+	normal = d.limits(commonLimits)
+	return normal, d.Problems
 }

@@ -40,11 +40,11 @@ func (d *reader) anchor() *value.Value {
 	return v
 }
 
-// verifyDeps reads which files beside a tool must be vouched for.
-func (d *reader) verifyDeps() *value.Value {
+// verifyDeps checks the form of a rule that existing tools have. A signature covers every file of the tree anyway.
+func (d *reader) verifyDeps() {
 	v := d.Object("verify_deps")
 	if v == nil {
-		return nil
+		return
 	}
 	d.Unknown("verify_deps", v, "enabled", "exclude_dirs", "extensions", "recursive", "scope")
 	d.Bool("verify_deps.enabled", v.Get("enabled"))
@@ -52,7 +52,6 @@ func (d *reader) verifyDeps() *value.Value {
 	d.OneOf("verify_deps.scope", v.Get("scope"), "anchor", "tool_dir", "tool_siblings", "tool_file")
 	d.List("verify_deps.extensions", v.Get("extensions"))
 	d.List("verify_deps.exclude_dirs", v.Get("exclude_dirs"))
-	return v
 }
 
 // answer reads which function of the tool's own file makes its result.

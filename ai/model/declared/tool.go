@@ -24,7 +24,7 @@ type Tool struct {
 	Primitive bool   // executor_id is null: the kernel runs it
 
 	// Objects, nil where nothing is said.
-	Config, ConfigSchema, EnvConfig, Anchor, VerifyDeps, ChildConstraints, Input, Output, Error *value.Value
+	Config, ConfigSchema, EnvConfig, Anchor, ChildConstraints, Input, Output, Error *value.Value
 
 	// Answer is the function of its own file that makes the result of what its primitive gives; "" if that is the result.
 	Answer string
@@ -131,7 +131,7 @@ func ReadTool(r *fields.Reader) *Tool {
 	t := &Tool{
 		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"), Type: d.Text("tool_type"),
 		Config: d.Object("config"), ConfigSchema: d.schema("config_schema"), EnvConfig: d.Object("env_config"),
-		Anchor: d.anchor(), VerifyDeps: d.verifyDeps(), ChildConstraints: d.Object("child_constraints"),
+		Anchor: d.anchor(), ChildConstraints: d.Object("child_constraints"),
 		Input: d.schema("input_schema"), Output: d.schema("output_schema"), Error: d.schema("error_schema"),
 		Answer: d.answer(), Examples: d.examples(), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
 		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(), Packages: d.packages(),
@@ -140,6 +140,7 @@ func ReadTool(r *fields.Reader) *Tool {
 	}
 	d.executor(t)
 	d.envConfig(t.EnvConfig)
+	d.verifyDeps()
 	t.Constraints = d.constraints(t.ChildConstraints)
 	t.Risk = d.risk(t.Pure)
 	d.writes(t)
@@ -276,16 +277,7 @@ func (d *reader) secrets() []string {
 }
 
 // isWord is what a policy takes for the name of a secret as well.
-func isWord(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
-		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
-}
+func isWord(s string) bool { return portable.Spelled(s, portable.Letters+portable.Digits, "._-", 64) }
 
 // constraints reads which versions of its children a tool takes.
 func (d *reader) constraints(v *value.Value) []Constraint {

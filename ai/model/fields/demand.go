@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -204,12 +205,4 @@ func contains(list []*value.Value, v *value.Value) bool {
 		slices.ContainsFunc(list, func(e *value.Value) bool { return e.Kind == v.Kind && e.Text == v.Text })
 }
 
-func isSnake(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '_') {
-			return false
-		}
-	}
-	return s != ""
-}
+func isSnake(s string) bool { return portable.Spelled(s, portable.Lower, portable.Digits+"_", len(s)) }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/portable"
 )
 
 const (
@@ -55,7 +57,7 @@ func Parse(text string) (*Query, error) {
 		return nil, err
 	}
 	if p.at < len(text) { // or stops only at the end and before what closes
-		return nil, p.fail(p.at, `there is no "(" that this ")" closes`, "leave it out, or put the text in quotes")
+		return nil, p.fail(p.at, `this ")" closes no "("`, "leave it out, or put the text in quotes")
 	}
 	return &Query{root}, nil
 }
@@ -195,7 +197,7 @@ func (p *queryParser) primary(field string) (*Node, error) {
 	case '(':
 		return p.group(field)
 	case ')':
-		return nil, p.fail(p.at, `there is no "(" that this ")" closes`, "leave it out, or put the text in quotes")
+		return nil, p.fail(p.at, `this ")" closes no "("`, "leave it out, or put the text in quotes")
 	case '"':
 		return p.phrase(field)
 	}
@@ -210,14 +212,7 @@ func (p *queryParser) primary(field string) (*Node, error) {
 }
 
 func isFieldName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (i == 0 || c != '_' && c != '-' && c != '.' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return s != ""
+	return portable.Spelled(s, portable.Letters, portable.Digits+"._-", len(s))
 }
 
 // fielded reads the value after "name:"; rest is the part in the same word.

@@ -1,18 +1,26 @@
 //go:build peers
 
-package main
+package gen
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write the tables")
 
 // TestTablesAreGenerated needs Debian's package unicode-data.
 func TestTablesAreGenerated(t *testing.T) {
 	got, err := generate(os.DirFS("/usr/share/unicode"), "15.0.0")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("../tables.go", got, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	want, err := os.ReadFile("../tables.go")
 	if err != nil {

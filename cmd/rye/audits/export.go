@@ -16,19 +16,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 )
-
-func AuditExportCommand() cli.Command {
-	return cli.Command{
-		Path: "audit export", Group: "run", Help: "Export recorded calls as JSON lines.",
-		More: "Each line is one call, in the order they ended, process by process; those that haven't ended come last of their process. " +
-			"Where the log is damaged the rest of that segment is left out, which is told, and the exit status is 1.\n\nExamples:\n\n" +
-			"    rye audit export --since 2026-11-01 --until 2026-12-01 -o november.jsonl\n    rye audit export --status failed | head",
-		Aka: []string{"audit dump"},
-		New: func() cli.Runner { return new(auditExportRun) }, Schema: "audit-export/1", Output: auditExportAnswer{},
-	}
-}
 
 type auditExportRun struct {
 	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE instead of standard output."`
@@ -36,9 +25,9 @@ type auditExportRun struct {
 }
 
 type auditExportAnswer struct {
-	File     string             `json:"file"`
-	Calls    int64              `json:"calls"`
-	Problems []*journal.Problem `json:"problems"` // where the log isn't as it was written
+	File     string           `json:"file"`
+	Calls    int64            `json:"calls"`
+	Problems []*chain.Problem `json:"problems"` // where the log isn't as it was written
 }
 
 func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
@@ -46,7 +35,7 @@ func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
 func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if a.Term.Json && c.Output == "" {
 		return nil, &fault.Error{Code: fault.Validation, Text: "what is written is JSON already, a line for each call: leave out --json, or say where it goes",
-			Hint: []string{"rye audit export", "rye --json audit export -o FILE"}}
+			Hint: []string{"rye audit export", "rye --json audit export -o audit.jsonl"}}
 	}
 	p, err := Dirs(a)
 	if err != nil {
@@ -86,15 +75,6 @@ func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	return ans, damaged(ans.Problems)
 }
 
-func AuditStatsCommand() cli.Command {
-	return cli.Command{
-		Path: "audit stats", Group: "run", Help: "Count calls by item, outcome and duration.",
-		More: "Examples:\n\n    rye audit stats --since 7d\n    rye audit stats --ref 'tool:acme/**' --json",
-		Aka:  []string{"audit summary"},
-		New:  func() cli.Runner { return new(auditStatsRun) }, Schema: "audit-stats/1", Output: auditStatsAnswer{},
-	}
-}
-
 type auditStatsRun struct{ auditFilter }
 
 type auditStatsAnswer struct {
@@ -124,7 +104,7 @@ func (c *auditStatsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	}
 	if err != nil {
 		if p := damageOf(err); p != nil {
-			err = damaged([]*journal.Problem{p})
+			err = damaged([]*chain.Problem{p})
 		}
 		return nil, err
 	}

@@ -7,19 +7,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 )
-
-func AuditListCommand() cli.Command {
-	return cli.Command{
-		Path: "audit list", Group: "run", Help: "List recorded calls.",
-		More: "The last to begin stands first. A call that is \"unfinished\" runs, or its process died and nobody knows what became of it. " +
-			"rye audit export has all that is known of every call.\n\nExamples:\n\n    rye audit list\n" +
-			"    rye audit list --since 2h --status failed --status timeout\n    rye audit list --ref 'tool:acme/**' --last 10 --json",
-		Aka: []string{"audit ls", "audit log"},
-		New: func() cli.Runner { return new(auditListRun) }, Schema: "audit-list/1", Output: auditListAnswer{},
-	}
-}
 
 type auditListRun struct {
 	Last int `placeholder:"N" default:"100" help:"Number of calls, most recent first."`
@@ -27,9 +16,9 @@ type auditListRun struct {
 }
 
 type auditListAnswer struct {
-	Calls    []auditRecord      `json:"calls"`
-	More     bool               `json:"more"`     // there are others, which ended earlier
-	Problems []*journal.Problem `json:"problems"` // where the log isn't as it was written
+	Calls    []*audit.Record  `json:"calls"`
+	More     bool             `json:"more"`     // there are others, which ended earlier
+	Problems []*chain.Problem `json:"problems"` // where the log isn't as it was written
 }
 
 func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -45,11 +34,10 @@ func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return nil, err
 	}
 	f.Last = c.Last + 1
-	ans := auditListAnswer{Calls: []auditRecord{}}
+	ans := auditListAnswer{Calls: []*audit.Record{}}
 	ans.Problems, err = EachCall(ctx, p.Log, f, func(r *audit.Record) error {
-		rec, err := newAuditRecord(r)
-		ans.Calls = append(ans.Calls, rec)
-		return err
+		ans.Calls = append(ans.Calls, r)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -57,12 +45,12 @@ func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if ans.More = len(ans.Calls) > c.Last; ans.More {
 		ans.Calls = ans.Calls[:c.Last]
 	}
-	slices.SortFunc(ans.Calls, func(a, b auditRecord) int { return b.compare(a) })
+	slices.SortFunc(ans.Calls, func(a, b *audit.Record) int { return compare(b, a) })
 	switch {
 	case ans.More:
 		a.Term.Note("there are more: --last N lists so many, and rye audit export has all")
 	case len(ans.Calls) == 0 && len(ans.Problems) == 0:
-		a.Term.Note("there are no such calls")
+		a.Term.Note("no such calls")
 	}
 	return ans, damaged(ans.Problems)
 }
@@ -70,7 +58,7 @@ func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 func (l auditListAnswer) Text(t *cli.Terminal) {
 	var rows [][]string
 	for i := range l.Calls {
-		rows = append(rows, l.Calls[i].row())
+		rows = append(rows, row(l.Calls[i]))
 	}
 	t.Rows(rows)
 }

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
-	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/key"
@@ -21,17 +20,17 @@ import (
 
 // receiptLine is what a receipt says, and whether it holds.
 type receiptLine struct {
-	File     string       `json:"file"`
-	Holds    bool         `json:"holds"`
-	Code     fault.Code   `json:"code,omitempty"`
-	Message  string       `json:"message,omitempty"` // what is wrong
-	Digest   string       `json:"digest,omitempty"`  // of the receipt
-	Machine  string       `json:"machine,omitempty"` // the fingerprint of who signed
-	By       string       `json:"by,omitempty"`      // that of who vouches for it
-	Call     *auditRecord `json:"call,omitempty"`
-	Children int          `json:"children"` // calls that the call made
-	Verified int          `json:"verified"` // receipts, with those of all calls below it
-	Complete bool         `json:"complete"` // none is missing
+	File     string        `json:"file"`
+	Holds    bool          `json:"holds"`
+	Code     fault.Code    `json:"code,omitempty"`
+	Message  string        `json:"message,omitempty"` // what is wrong
+	Digest   string        `json:"digest,omitempty"`  // of the receipt
+	Machine  string        `json:"machine,omitempty"` // the fingerprint of who signed
+	By       string        `json:"by,omitempty"`      // that of who vouches for it
+	Call     *audit.Record `json:"call,omitempty"`
+	Children int           `json:"children"` // calls that the call made
+	Verified int           `json:"verified"` // receipts, with those of all calls below it
+	Complete bool          `json:"complete"` // none is missing
 	machine  key.Public
 	by       key.Public
 }
@@ -42,7 +41,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 	if dir == "" {
 		dir = p.Receipts
 	} else if ok, err := osfile.IsDir(dir); err != nil || !ok {
-		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("there is no directory %q", dir)}
+		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("directory %q not found", dir)}
 	}
 	var bad []*fault.Error
 	for _, file := range c.Receipt {
@@ -75,7 +74,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 	for _, l := range v.Receipts {
 		if !l.Holds {
 			codes = append(codes, l.Code)
-			f.Text = fmt.Sprintf("the receipt %q doesn't hold: %s", l.File, l.Message)
+			f.Text = fmt.Sprintf("the receipt %q is invalid: %s", l.File, l.Message)
 			f.Why = bad[0].Why
 		}
 	}
@@ -86,8 +85,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 	return f.Asked()
 }
 
-// verify verifies one receipt and those below it. Where nobody has said that these are in the directory, one that is
-// missing is no error.
+// verify verifies one receipt and those below it. A missing one below it is an error only if the user gave the directory.
 func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, dir string, all bool) error {
 	get := func(d cas.Digest) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
@@ -105,9 +103,8 @@ func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, d
 		}
 		l.Digest, l.machine, l.by, l.Children = r.Digest.String(), r.Machine, r.By, len(r.Children)
 		l.Machine, l.By = r.Machine.Fingerprint().String(), r.By.Fingerprint().String()
-		rec, err := newAuditRecord(&audit.Record{Position: r.Log, Begin: r.Begin, Call: r.Call, End: r.End, Outcome: &r.Outcome})
-		l.Call = &rec
-		return err
+		l.Call = &audit.Record{Position: r.Log, ID: r.Call.ID, Begin: r.Begin, Call: r.Call, End: r.End, Outcome: &r.Outcome}
+		return nil
 	})
 	if missing, ok := errors.AsType[*receipt.LinkError](err); ok && !all && errors.Is(missing, fs.ErrNotExist) {
 		return nil
@@ -124,10 +121,10 @@ func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
 	c, o := &l.Call.Call, l.Call.Outcome
 	t.Printf("%s  %q\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), l.File)
 	rows := [][]string{
-		{"  call", l.Call.ID}, {"  item", c.Ref + "  " + c.Digest},
-		{"  status", fmt.Sprintf("%s, began %s, took %s", l.Call.status(), l.Call.Begin, tookText(time.Duration(o.Duration)))},
+		{"  call", l.Call.ID}, {"  item", c.Ref + "  " + c.Digest.String()},
+		{"  status", fmt.Sprintf("%s, began %s, took %s", status(l.Call), timeText(l.Call.Begin), tookText(o.Duration))},
 	}
-	for _, row := range [][]string{{"  params", c.Params}, {"  result", o.Result}, {"  principal", c.Principal}, {"  sandbox", o.Sandbox}} {
+	for _, row := range [][]string{{"  params", places.DigestText(c.Params)}, {"  result", places.DigestText(o.Result)}, {"  principal", c.Principal}, {"  sandbox", o.Sandbox}} {
 		if row[1] != "" {
 			rows = append(rows, row)
 		}
@@ -140,9 +137,7 @@ func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
 		rows = append(rows, []string{"  made", below})
 	}
 	if l.Call.Line > 0 {
-		at := record.Position{Segment: l.Call.Segment, Line: l.Call.Line}
-		at.Sum, _ = cas.ParseDigest(l.Call.Sum)
-		rows = append(rows, []string{"  log", Position(at)})
+		rows = append(rows, []string{"  log", Position(l.Call.Position)})
 	}
 	rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s; %s", l.machine.Fingerprint().Short(), v.voucher(l.machine, l.by))})
 	t.Rows(rows)

@@ -3,7 +3,6 @@ package audits
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,90 +13,18 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
-	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
-// auditRecord is a call as rye audit export writes it: package record says what its members mean.
-type auditRecord struct {
-	Begin   string        `json:"begin"`
-	Call    auditCall     `json:"call"`
-	End     string        `json:"end,omitempty"`
-	ID      string        `json:"id"`
-	Line    int64         `json:"line"`
-	Outcome *auditOutcome `json:"outcome,omitempty"` // nothing while it runs, or if its process died
-	Segment string        `json:"segment"`
-	Sum     string        `json:"sum"`
-}
-
-type auditCall struct {
-	Approval  string           `json:"approval,omitempty"`
-	Chain     []auditLink      `json:"chain,omitempty"`
-	Deadline  string           `json:"deadline,omitempty"`
-	Digest    string           `json:"digest"`
-	Grants    string           `json:"grants,omitempty"`
-	Limits    map[string]int64 `json:"limits,omitempty"`
-	Lock      string           `json:"lock,omitempty"`
-	Packages  string           `json:"packages,omitempty"`
-	Params    string           `json:"params,omitempty"`
-	Parent    string           `json:"parent,omitempty"`
-	Policy    []string         `json:"policy,omitempty"`
-	Principal string           `json:"principal,omitempty"`
-	Ref       string           `json:"ref"`
-	Risk      string           `json:"risk,omitempty"`
-	Sandbox   string           `json:"sandbox,omitempty"`
-	Set       string           `json:"set,omitempty"`
-	Signers   []string         `json:"signers,omitempty"`
-	Tenant    string           `json:"tenant,omitempty"`
-	Toolchain []auditProgram   `json:"toolchain,omitempty"`
-	Tree      string           `json:"tree,omitempty"`
-}
-
-type auditLink struct {
-	Digest  string   `json:"digest"`
-	Ref     string   `json:"ref"`
-	Signers []string `json:"signers,omitempty"`
-	Tree    string   `json:"tree,omitempty"`
-}
-
-type auditProgram struct {
-	Digest  string `json:"digest,omitempty"`
-	Name    string `json:"name"`
-	Path    string `json:"path,omitempty"`
-	Pinned  bool   `json:"pinned,omitempty"`
-	Version string `json:"version,omitempty"`
-}
-
-type auditOutcome struct {
-	Code     string           `json:"code,omitempty"`
-	Duration int64            `json:"duration_ns,omitempty"`
-	Exit     int              `json:"exit,omitempty"`
-	Receipt  string           `json:"receipt,omitempty"`
-	Result   string           `json:"result,omitempty"`
-	Sandbox  string           `json:"sandbox,omitempty"`
-	Signal   string           `json:"signal,omitempty"`
-	Status   string           `json:"status"`
-	Usage    map[string]int64 `json:"usage,omitempty"`
-}
-
-// newAuditRecord reads what the log itself writes, so that there is one spelling of a call.
-func newAuditRecord(r *audit.Record) (rec auditRecord, err error) {
-	return rec, json.Unmarshal(r.Append(nil), &rec)
-}
-
-// UnfinishedCall is what people call a call of which nobody knows the outcome.
+// UnfinishedCall is the status of a call whose outcome is unknown.
 const UnfinishedCall = "unfinished"
 
-func callStatuses() []string {
-	return []string{record.OK, record.Failed, record.Refused, record.Timeout, record.Cancelled, UnfinishedCall}
-}
-
-func (r *auditRecord) status() string {
+// status is the outcome of a call for people.
+func status(r *audit.Record) string {
 	switch {
 	case r.Outcome == nil:
 		return UnfinishedCall
@@ -108,16 +35,25 @@ func (r *auditRecord) status() string {
 }
 
 // compare orders calls as they began.
-func (r auditRecord) compare(o auditRecord) int {
-	return cmp.Or(cmp.Compare(r.Begin, o.Begin), cmp.Compare(r.Segment, o.Segment), cmp.Compare(r.Line, o.Line))
+func compare(r, o *audit.Record) int {
+	return cmp.Or(r.Begin.Compare(o.Begin), cmp.Compare(r.Segment, o.Segment), cmp.Compare(r.Line, o.Line))
 }
 
-func (r *auditRecord) row() []string {
+// row is the line of a call in a list.
+func row(r *audit.Record) []string {
 	took := "-"
 	if r.Outcome != nil {
-		took = tookText(time.Duration(r.Outcome.Duration))
+		took = tookText(r.Outcome.Duration)
 	}
-	return []string{r.Begin, r.ID, r.Call.Ref, r.status(), took}
+	return []string{timeText(r.Begin), r.ID, r.Call.Ref, status(r), took}
+}
+
+// timeText is a moment as the log writes it; "" for none.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
 // tookText is a duration with three or four digits.
@@ -143,16 +79,7 @@ type auditFilter struct {
 	Since  string   `placeholder:"TIME" help:"Calls from then on: a date, a UTC time, or 90m ago."`
 	Until  string   `placeholder:"TIME" help:"Calls that began before then."`
 	Ref    string   `placeholder:"GLOB" complete:"ref" help:"Calls of these items, such as 'tool:acme/**'."`
-	Status []string `placeholder:"STATUS" help:"Outcome: ok, failed, refused, timeout, cancelled or unfinished (repeatable)."`
-}
-
-func (*auditFilter) Complete(_ context.Context, _ *cli.App, name, _ string) (out []cli.Candidate) {
-	if name == "status" {
-		for _, s := range callStatuses() {
-			out = append(out, cli.Candidate{Value: s, Help: ""})
-		}
-	}
-	return out
+	Status []string `placeholder:"STATUS" enum:"ok,failed,refused,timeout,cancelled,unfinished" help:"Outcome: ${enum} (repeatable)."`
 }
 
 func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
@@ -161,15 +88,6 @@ func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
 	}
 	if f.Until, err = ParseMoment("--until", c.Until, now); err != nil {
 		return f, err
-	}
-	for _, s := range c.Status {
-		if !slices.Contains(callStatuses(), s) {
-			bad := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--status is %q", s), Why: []string{"expected one of " + strings.Join(callStatuses(), ", ")}}
-			if meant := near.Names(s, callStatuses()); len(meant) > 0 {
-				bad.Why = append(bad.Why, "did you mean "+meant[0]+"?")
-			}
-			return f, bad
-		}
 	}
 	var g glob.Glob
 	if c.Ref != "" {
@@ -221,8 +139,8 @@ func ParseDays(text string) (uint16, error) {
 }
 
 // EachCall visits the calls that a filter takes, and goes on behind what is damaged, which it returns.
-func EachCall(ctx context.Context, dir string, f audit.Filter, visit func(*audit.Record) error) (damage []*journal.Problem, err error) {
-	damage = []*journal.Problem{}
+func EachCall(ctx context.Context, dir string, f audit.Filter, visit func(*audit.Record) error) (damage []*chain.Problem, err error) {
+	damage = []*chain.Problem{}
 	for r, err := range audit.List(ctx, dir, f) {
 		if err == nil {
 			if err := visit(r); err != nil {
@@ -240,12 +158,12 @@ func EachCall(ctx context.Context, dir string, f audit.Filter, visit func(*audit
 }
 
 // damageOf returns what an error says of a journal, nil if it says something else.
-func damageOf(err error) *journal.Problem {
-	if p, ok := errors.AsType[*journal.Problem](err); ok {
+func damageOf(err error) *chain.Problem {
+	if p, ok := errors.AsType[*chain.Problem](err); ok {
 		return p
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
-		return &journal.Problem{File: strings.TrimSuffix(filepath.Base(at.Path), ".jsonl"), Line: 1, Reason: "the segment is missing"}
+		return &chain.Problem{File: strings.TrimSuffix(filepath.Base(at.Path), ".jsonl"), Line: 1, Reason: "the segment is missing"}
 	}
 	return nil
 }
@@ -254,7 +172,7 @@ func damageOf(err error) *journal.Problem {
 const MostNamed = 10
 
 // damaged says where the log isn't as it was written; nil if there is nothing to say.
-func damaged(problems []*journal.Problem) error {
+func damaged(problems []*chain.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
@@ -272,6 +190,6 @@ func damaged(problems []*journal.Problem) error {
 	return f.Asked()
 }
 
-func problemText(p *journal.Problem) string {
+func problemText(p *chain.Problem) string {
 	return fmt.Sprintf("%s, line %d: %s", p.File, p.Line, p.Reason)
 }

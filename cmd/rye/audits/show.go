@@ -14,36 +14,26 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 )
 
-func AuditShowCommand() cli.Command {
-	return cli.Command{
-		Path: "audit show", Group: "run", Help: "Show everything recorded about a call.",
-		More: "CALL is its id, the beginning of one, or SEGMENT/LINE: where it stands in the log. What the call read and wrote isn't kept; " +
-			"its parameters (without secrets) and its result are there as digests.\n\nExamples:\n\n    rye audit show 01k9\n    rye audit show 01k9 --json",
-		Aka: []string{"audit cat", "audit inspect"},
-		New: func() cli.Runner { return new(auditShowRun) }, Schema: "audit-show/1", Output: auditShowAnswer{},
-	}
-}
-
 type auditShowRun struct {
-	Call string `arg:"" help:"Call id, id prefix or SEGMENT/LINE."`
+	Call string `arg:"" complete:"call" help:"Call id, id prefix or SEGMENT/LINE."`
 }
 
 type auditShowAnswer struct {
-	Call     auditRecord        `json:"call"`
-	Children []auditRecord      `json:"children"` // calls that it made, the first of them
-	Made     int64              `json:"made"`     // how many it made
-	Problems []*journal.Problem `json:"problems"` // where the log isn't as it was written
+	Call     *audit.Record    `json:"call"`
+	Children []*audit.Record  `json:"children"` // calls that it made, the first of them
+	Made     int64            `json:"made"`     // how many it made
+	Problems []*chain.Problem `json:"problems"` // where the log isn't as it was written
 }
 
 // mostChildren is how many of the calls that a call made are shown.
 const mostChildren = 1000
 
-// Complete offers the last calls.
-func (c *auditShowRun) Complete(ctx context.Context, a *cli.App, _, prefix string) (out []cli.Candidate) {
+// CompleteCalls offers the last calls.
+func CompleteCalls(ctx context.Context, a *cli.App, prefix string) (out []cli.Candidate) {
 	p, err := Dirs(a)
 	if err != nil {
 		return nil
@@ -68,30 +58,25 @@ func (c *auditShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	ans := auditShowAnswer{Children: []auditRecord{}, Problems: problems}
-	if ans.Call, err = newAuditRecord(found); err != nil {
-		return nil, err
-	}
+	ans := auditShowAnswer{Call: found, Children: []*audit.Record{}, Problems: problems}
 	made := audit.Filter{Since: found.Begin, Match: func(r *audit.Record) bool { return r.Call.Parent == found.Call.ID }}
 	if found.Outcome != nil {
 		made.Until = found.End.Add(time.Millisecond)
 	}
 	if _, err = EachCall(ctx, p.Log, made, func(r *audit.Record) error {
-		if ans.Made++; ans.Made > mostChildren {
-			return nil
+		if ans.Made++; ans.Made <= mostChildren {
+			ans.Children = append(ans.Children, r)
 		}
-		rec, err := newAuditRecord(r)
-		ans.Children = append(ans.Children, rec)
-		return err
+		return nil
 	}); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(ans.Children, auditRecord.compare)
+	slices.SortFunc(ans.Children, compare)
 	return ans, damaged(problems)
 }
 
 // find looks for the call. Ids are their makers' choice, so that one may be there twice.
-func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*journal.Problem, error) {
+func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*chain.Problem, error) {
 	segment, line, placed := strings.Cut(c.Call, "/")
 	line, _, _ = strings.Cut(line, "/")
 	number, err := strconv.ParseInt(line, 10, 64)
@@ -149,33 +134,33 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 }
 
 func (s auditShowAnswer) Text(t *cli.Terminal) {
-	r, c := &s.Call, &s.Call.Call
-	rows := [][]string{{"call", r.ID}, {"item", c.Ref}, {"digest", c.Digest}}
+	r, c := s.Call, &s.Call.Call
+	rows := [][]string{{"call", r.ID}, {"item", c.Ref}, {"digest", c.Digest.String()}}
 	add := func(name string, values ...string) {
 		if text := strings.Join(values, " "); text != "" {
 			rows = append(rows, []string{name, text})
 		}
 	}
-	add("tree", c.Tree)
+	add("tree", places.DigestText(c.Tree))
 	add("signed by", ShortAll(c.Signers)...)
 	for _, l := range c.Chain {
-		add("runs by", l.Ref, l.Digest, strings.Join(ShortAll(l.Signers), " "))
+		add("runs by", l.Ref, l.Digest.String(), strings.Join(ShortAll(l.Signers), " "))
 	}
 	add("principal", c.Principal)
 	add("tenant", c.Tenant)
 	add("called by", c.Parent)
 	add("approval", c.Approval)
 	add("risk", c.Risk)
-	add("status", r.status())
-	add("began", r.Begin)
+	add("status", status(r))
+	add("began", timeText(r.Begin))
 	if o := r.Outcome; o != nil {
-		add("ended", r.End, "after", tookText(time.Duration(o.Duration)))
+		add("ended", timeText(r.End), "after", tookText(o.Duration))
 		if o.Exit != 0 || o.Signal != "" {
 			add("exit", strconv.Itoa(o.Exit), o.Signal)
 		}
 		add("used", numbers(o.Usage)...)
 	}
-	add("deadline", c.Deadline)
+	add("deadline", timeText(c.Deadline))
 	add("limits", numbers(c.Limits)...)
 	add("sandbox", c.Sandbox)
 	if o := r.Outcome; o != nil && o.Sandbox != c.Sandbox {
@@ -186,17 +171,21 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 		if p.Pinned {
 			pin = "pinned"
 		}
-		add("toolchain", strings.Join(slices.DeleteFunc([]string{p.Name, p.Version, p.Path, pin, p.Digest}, func(s string) bool { return s == "" }), " "))
+		add("toolchain", strings.Join(slices.DeleteFunc([]string{p.Name, p.Version, p.Path, pin, places.DigestText(p.Digest)}, func(s string) bool { return s == "" }), " "))
 	}
-	add("policy", c.Policy...)
-	add("grants", c.Grants)
-	add("lock", c.Lock)
-	add("set", c.Set)
-	add("packages", c.Packages)
-	add("params", c.Params)
+	var policies []string
+	for _, d := range c.Policy {
+		policies = append(policies, d.String())
+	}
+	add("policy", policies...)
+	add("grants", places.DigestText(c.Grants))
+	add("lock", places.DigestText(c.Lock))
+	add("set", places.DigestText(c.Set))
+	add("packages", places.DigestText(c.Packages))
+	add("params", places.DigestText(c.Params))
 	if o := r.Outcome; o != nil {
-		add("result", o.Result)
-		add("receipt", o.Receipt)
+		add("result", places.DigestText(o.Result))
+		add("receipt", places.DigestText(o.Receipt))
 	}
 	add("log", fmt.Sprintf("%s/%d/%s", r.Segment, r.Line, r.Sum))
 	t.Rows(rows)
@@ -206,7 +195,7 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 	t.Printf("it made %s:\n", fault.Count(s.Made, "call"))
 	rows = nil
 	for i := range s.Children {
-		row := s.Children[i].row()
+		row := row(s.Children[i])
 		row[0] = "  " + row[0]
 		rows = append(rows, row)
 	}

@@ -21,23 +21,6 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-func AuditVerifyCommand() cli.Command {
-	return cli.Command{
-		Path: "audit verify", Group: "run", Help: "Verify the audit log or receipts.",
-		More: "Without RECEIPT it reads the whole log: each line must follow the one before, each segment must be there, and each checkpoint must be " +
-			"signed by a machine that counts. For each file the first bad line is told. What no reader can see is that the end of the log was taken " +
-			"away: of a segment behind its last mark, or of the head with all that it says. So keep the head position that is printed, elsewhere, " +
-			"and give it back another time: --seen takes it, or a file that --json has written, or a receipt.\n\n" +
-			"A RECEIPT is verified with nothing but public keys: it must be signed by a machine that is one of them, or that one of them vouches " +
-			"for. The receipts of the calls that the call made are looked for by their digests in DIR.\n\n" +
-			"The keys are your own and this machine's, or those of --key alone. If anything is wrong, the exit status is 1.\n\nExamples:\n\n" +
-			"    rye audit verify\n    rye audit verify --json > seen.json\n    rye audit verify --seen seen.json\n" +
-			"    rye audit verify receipt.json --key alice.pem --receipts ./receipts",
-		Aka: []string{"audit check"},
-		New: func() cli.Runner { return new(auditVerifyRun) }, Schema: "audit-verify/1", Output: &auditVerified{},
-	}
-}
-
 type auditVerifyRun struct {
 	Receipt  []string `arg:"" optional:"" complete:"file" help:"Receipts; default: the log."`
 	Seen     []string `placeholder:"POSITION" sep:"none" complete:"file" help:"Position, or file holding one, that the log must contain (repeatable)."`
@@ -156,14 +139,14 @@ func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	}
 	for _, m := range found.Machines {
 		if m.By == m.Key && len(c.Key) == 0 {
-			a.Term.Note("nobody vouches for the machine %s, so that others can't verify what it signs by your key: rye audit vouch", m.Key.Fingerprint().Short())
+			a.Term.Note("machine %s has no voucher from your key, so others can't verify what it signs: rye audit vouch", m.Key.Fingerprint().Short())
 		}
 	}
 	switch {
 	case found.Head.Line == 0:
-		a.Term.Note("there is no audit log yet")
+		a.Term.Note("no audit log yet")
 	case len(ans.Keys) == 0:
-		a.Term.Warn("there are no keys to believe: who signed the log is not verified")
+		a.Term.Warn("no trusted keys: the log's signature is not verified")
 	default:
 		a.Term.Note("keep this elsewhere, to find out another time if the end was taken away: rye audit verify --seen %s", Position(found.Head))
 	}
@@ -238,7 +221,7 @@ func (v *auditVerified) Text(t *cli.Terminal) {
 		rows = append(rows, []string{"  seen", fault.Count(int64(len(l.Seen)), "position") + ", still there"})
 	}
 	if l.Tail > 0 {
-		rows = append(rows, []string{"  tail", fault.Count(l.Tail, "line") + " behind the last mark: if they were taken away, nobody would find out"})
+		rows = append(rows, []string{"  tail", fault.Count(l.Tail, "line") + " after the last mark: their removal would not be detected"})
 	}
 	if l.Torn > 0 {
 		rows = append(rows, []string{"  torn", fault.Count(l.Torn, "file") + " of a process that died while it wrote: no damage"})
@@ -249,10 +232,10 @@ func (v *auditVerified) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// voucher says by whose word a machine counts.
+// voucher names the key that vouches for a machine.
 func (v *auditVerified) voucher(machine, by key.Public) string {
 	if by.IsZero() {
-		return "nobody was asked to vouch for it"
+		return "not checked for a voucher"
 	}
 	who := ""
 	for _, l := range v.Keys {

@@ -20,17 +20,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
 
-func BundleExportCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle export", Group: "bundles", Help: "Write a bundle to an archive.",
-		More: "The archive (.tar.zst) holds the manifest with its signatures and every file, which is hashed on its way. The same bundle makes the same " +
-			"bytes. Without -o it is ID-VERSION.tar.zst in the working directory, with \"-\" for each \"/\"; \"-o -\" writes to standard output.\n\n" +
-			"Examples:\n\n    rye bundle export acme/deploy\n    rye bundle export acme/deploy -o - | ssh host rye bundle import -",
-		Aka: []string{"bundle save", "bundle pack"},
-		New: func() cli.Runner { return new(bundleExportRun) }, Schema: "bundle-export/1", Output: bundleExport{},
-	}
-}
-
 type bundleExportRun struct {
 	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE; - for standard output."`
@@ -119,17 +108,6 @@ func (g progressGetter) Get(ctx context.Context, id cas.ID) (cas.Object, error) 
 		g.p.Add(o.Size)
 	}
 	return o, err
-}
-
-func BundleImportCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle import", Quiet: true, Group: "bundles", Help: "Verify an archive and import it into the store.",
-		More: "The manifest is verified before anything else is read. The bundle gets its name in the store only after all of it is verified, " +
-			"as rye bundle verify does. rye bundle install puts it to use.\n\nA v1 bundle comes as the directory that holds its .ai, where the policy " +
-			"accepts v1 for its name.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",
-		Aka: []string{"bundle load", "bundle unpack"},
-		New: func() cli.Runner { return new(bundleImportRun) }, Schema: "bundle-import/1", Output: bundleImport{},
-	}
 }
 
 type bundleImportRun struct {

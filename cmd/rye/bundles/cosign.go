@@ -14,17 +14,6 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-func BundleCosignCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle cosign", Quiet: true, Group: "bundles", Help: "Add a signature to a bundle's manifest.",
-		More: "Everything but the signatures of the manifest is verified first. Signatures of others stay, and no id changes. The bundle must be " +
-			"in the project or in the store.\n\nExamples:\n\n    rye bundle cosign acme/deploy\n" +
-			"    rye bundle cosign acme/deploy --key release",
-		Aka: []string{"bundle sign", "cosign"},
-		New: func() cli.Runner { return new(bundleCosignRun) }, Schema: "bundle-cosign/1", Output: bundleCosigned{},
-	}
-}
-
 type bundleCosignRun struct {
 	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 	trusts.KeyFlag
@@ -59,7 +48,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	if l.Where == find.InArchive || l.Where == find.InBinary {
 		return nil, fault.New(fault.Denied, "a bundle in the %s can't be changed: sign it in the project or in the store", l.Where).
-			Try("rye bundle import ARCHIVE", "rye bundle cosign BUNDLE")
+			Try(fault.Command("rye bundle import", c.Bundle))
 	}
 	v, err := spaces.OpenVouching(a)
 	if err != nil {

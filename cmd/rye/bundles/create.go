@@ -24,9 +24,9 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/builds"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -37,21 +37,6 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
-
-func BundleCreateCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle create", Quiet: true, Group: "bundles", Help: "Create a bundle from the project's items and sign it.",
-		More: "bundle.yaml in the project says what belongs to the bundle. Without it, the bundle has the items whose id is ID or below it. All files " +
-			"are put into the store and checked; then their list is signed and written to .ai/bundles/ID/manifest.yaml. Every problem is reported " +
-			"and then nothing is written: each item must be valid and signed by a key that the policy accepts; a file that seems to contain a secret " +
-			"is refused. Unchanged files are not read again, except with --paranoid.\n\n" +
-			"--sign REF signs these items first, as rye sign does. --sign alone signs items that this key signed before and that have changed " +
-			"since: it shows the changes and asks.\n\nExamples:\n\n    rye bundle create\n    rye bundle create acme/deploy --dry-run\n" +
-			"    rye bundle create --sign\n    rye bundle create --sign tool:acme/fetch 'directive:acme/*'",
-		Aka: []string{"bundle make", "bundle build", "bundle new", "pack"},
-		New: func() cli.Runner { return new(BundleCreateRun) }, Schema: "bundle-create/1", Output: &BundleCreated{},
-	}
-}
 
 type BundleCreateRun struct {
 	ID       string   `arg:"" optional:"" name:"id" complete:"bundle" help:"Bundle's id; default: bundle.yaml's."`
@@ -119,7 +104,7 @@ func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		c.ID, c.Refs = "", append([]string{c.ID}, c.Refs...)
 	}
 	if len(c.Refs) > 0 && !c.Sign {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is to be signed, and there is no --sign", c.Refs[0]),
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is only signed with --sign", c.Refs[0]),
 			Hint: []string{a.With("--sign")}}
 	}
 	if c.Package != "" {
@@ -149,7 +134,7 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error
 		return nil, err
 	}
 	if b.Root.Root == "" {
-		_, err := places.OpenProject(a)
+		_, err := places.Paths(a).OpenProject()
 		return nil, err
 	}
 	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{}, Problems: []check.Problem{}}}
@@ -316,7 +301,7 @@ func (m *making) current(ctx context.Context) error {
 	if len(m.recipe.Build) == 0 {
 		return nil
 	}
-	w := &runs.Building{App: m.app, Dir: m.found.Root.Root, Recipe: m.recipe, Options: build.Options{DryRun: true}}
+	w := &builds.Building{App: m.app, Dir: m.found.Root.Root, Recipe: m.recipe, Options: build.Options{DryRun: true}}
 	w.Mode.Unlocked = m.app.Env("CI") == "" && m.found.ProjectLock() == nil
 	made, err := w.Build(ctx)
 	if err != nil {
@@ -336,7 +321,7 @@ func (m *making) current(ctx context.Context) error {
 		case s.Err != nil:
 			f.Why = append(f.Why, s.Step+": "+fault.Of(s.Err).Text)
 		default:
-			f.Why = append(f.Why, s.Step+": "+runs.FirstOr(s.Why, "it was not made here before"))
+			f.Why = append(f.Why, s.Step+": "+builds.FirstOr(s.Why, "it was not made here before"))
 		}
 		stale = append(stale, s.Step)
 	}

@@ -13,17 +13,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func BundleDiffCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle diff", Group: "bundles", Help: "Compare two bundles: files, interfaces and permissions.",
-		More: "It compares the manifests, and of items what they ask for, what they may do, and the words of their text; nothing is verified. With " +
-			"--check the exit status is 1 where a change breaks something for those who use the bundle.\n\nExamples:\n\n" +
-			"    rye bundle diff acme/deploy@1.3.0\n    rye bundle diff old.tar.zst new.tar.zst --json",
-		Aka: []string{"bundle compare", "bundle changes"},
-		New: func() cli.Runner { return new(bundleDiffRun) }, Schema: "bundle-diff/1", Output: &BundleDiff{},
-	}
-}
-
 type bundleDiffRun struct {
 	From  string `arg:"" name:"a" complete:"bundle" help:"Old bundle."`
 	To    string `arg:"" optional:"" name:"b" complete:"bundle" help:"New bundle; default: the project's."`

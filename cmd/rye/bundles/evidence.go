@@ -23,18 +23,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 )
 
-func BundleSbomCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle sbom", Group: "bundles", Help: "Write a bundle's bill of materials as CycloneDX or SPDX.",
-		More: "It says what the manifest says: no file is read, and the same bundle gives the same bytes. The time in it is that of the manifest's first " +
-			"signature, or SOURCE_DATE_EPOCH. --embed puts it beside the project's manifest and names it there, so that rye bundle verify --require " +
-			"sbom finds it; the manifest then has another id and is signed anew.\n\nExamples:\n\n    rye bundle sbom acme/deploy > sbom.json\n" +
-			"    rye bundle sbom --format spdx -o sbom.spdx.json\n    rye bundle sbom --embed",
-		Aka: []string{"sbom", "bundle bom"},
-		New: func() cli.Runner { return new(bundleSbomRun) }, Schema: "bundle-sbom/1", Output: bundleEvidence{},
-	}
-}
-
 // evidenceFlags say where a document about a bundle goes.
 type evidenceFlags struct {
 	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
@@ -164,18 +152,6 @@ func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *find
 		ans.Document = doc
 	}
 	return ans, nil
-}
-
-func BundleAttestCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle attest", Group: "bundles", Help: "Create signed provenance for a bundle.",
-		More: "It writes an in-toto statement with SLSA provenance in a DSSE envelope, which speaks about this very bundle and bundle.yaml. Beside a " +
-			"bundle it names the manifest's id; --embed puts it beside the project's manifest and names it there, so that rye bundle verify " +
-			"--require provenance finds it, and the manifest is signed anew.\n\nExamples:\n\n    rye bundle attest --embed\n" +
-			"    rye bundle attest acme/deploy --builder https://ci.example.com/release -o provenance.json",
-		Aka: []string{"attest", "bundle provenance"},
-		New: func() cli.Runner { return new(bundleAttestRun) }, Schema: "bundle-attest/1", Output: bundleEvidence{},
-	}
 }
 
 type bundleAttestRun struct {

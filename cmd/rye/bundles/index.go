@@ -13,20 +13,6 @@ import (
 	"github.com/rye-build/rye/lock/publish"
 )
 
-func BundleIndexCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle index", Quiet: true, Group: "bundles", Help: "Create or update the index of a directory of archives.",
-		More: "The index (index.yaml) is a signed list of the bundles whose archives (.tar.zst, .rye) are in DIR and below it. Projects name the " +
-			"directory, or the https address of its index.yaml, as a source of bundles.\n\nEvery archive is verified first; if one is refused, " +
-			"nothing is written. A listed version never changes: another bundle with the same id and version is refused. Each change raises the " +
-			"counter of the index; if nothing changed, nothing is written. A project believes an index if its policy lets the key sign for " +
-			"index:NAME; the bundles in it are still verified by their own signatures.\n\nExamples:\n\n" +
-			"    rye bundle index dist --name acme/bundles\n    rye bundle index dist --expires 2027-01-31 --key release",
-		Aka: []string{"bundle publish", "publish", "index"},
-		New: func() cli.Runner { return new(bundleIndexRun) }, Schema: "bundle-index/1", Output: bundleIndexed{},
-	}
-}
-
 type bundleIndexRun struct {
 	Dir     string `arg:"" complete:"dir" help:"Directory of archives."`
 	Name    string `placeholder:"NAME" help:"Name of a new index, such as acme/bundles."`

@@ -11,20 +11,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-func BundleInspectCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle inspect", Group: "bundles", Help: "Show a bundle's contents and the permissions it declares.",
-		More: "It reads the whole bundle and verifies nothing; nothing is run, written or remembered. It lists what can be executed, and every host, path, " +
-			"secret and capability that the items name. rye bundle verify tells who signed it.\n\n" +
-			"Examples:\n\n    rye bundle inspect deploy.tar.zst\n    rye bundle inspect acme/deploy --json",
-		Aka: []string{"bundle show", "bundle info", "bundle cat"},
-		New: func() cli.Runner { return new(BundleInspectRun) }, Schema: "bundle-inspect/1", Output: &BundleInspection{},
-	}
-}
 
 type BundleInspectRun struct {
 	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
@@ -32,64 +22,23 @@ type BundleInspectRun struct {
 
 // BundleInspection is the unverified content of a bundle.
 type BundleInspection struct {
-	Bundle       string           `json:"bundle"`
-	Version      string           `json:"version"`
-	Manifest     string           `json:"manifest"`
-	Where        string           `json:"where"`
-	Place        string           `json:"place"`
-	Trust        string           `json:"trust"`  // "unverified", always
-	Format       string           `json:"format"` // "v1", "v2"
-	Description  string           `json:"description"`
-	License      string           `json:"license"`
-	Entrypoint   string           `json:"entrypoint"`
-	Expires      string           `json:"expires,omitempty"`
-	Requires     []requireLine    `json:"requires"`
-	SignedBy     []string         `json:"signed_by"` // unchecked fingerprints in signature lines
-	Files        []contentLine    `json:"files"`
-	Bytes        int64            `json:"bytes"`
-	Items        []contentItem    `json:"items"`
-	Executable   []MentionLine    `json:"executable"`
-	Hosts        []MentionLine    `json:"hosts"`
-	Places       []MentionLine    `json:"paths"`
-	Secrets      []MentionLine    `json:"secrets"`
-	Capabilities []MentionLine    `json:"capabilities"`
-	Outside      []MentionLine    `json:"outside"` // what runs items and isn't in the bundle
-	Evidence     []EvidenceLine   `json:"evidence"`
-	Failures     []bundle.Finding `json:"failures"`
-}
-
-type requireLine struct {
-	Bundle  string `json:"bundle"`
-	Version string `json:"version"`
-}
-
-type contentLine struct {
-	Path   string `json:"path"`
-	Digest string `json:"digest"`
-	Bytes  int64  `json:"bytes"`
-	Mode   string `json:"mode"`
-	Ref    string `json:"ref,omitempty"`
-}
-
-type contentItem struct {
-	Ref          string   `json:"ref"`
-	Path         string   `json:"path"`
-	Version      string   `json:"version"`
-	Title        string   `json:"title,omitempty"`
-	Description  string   `json:"description,omitempty"`
-	Type         string   `json:"type,omitempty"`
-	Executor     string   `json:"executor,omitempty"`
-	Risk         string   `json:"risk,omitempty"`
-	Network      string   `json:"network,omitempty"`
-	Secrets      []string `json:"secrets"`
-	Capabilities []string `json:"capabilities"`
-	Problems     []string `json:"problems"`
-}
-
-// A MentionLine is something that files speak of.
-type MentionLine struct {
-	What  string   `json:"what"`
-	Paths []string `json:"paths"`
+	Bundle      string             `json:"bundle"`
+	Version     string             `json:"version"`
+	Manifest    string             `json:"manifest"`
+	Where       string             `json:"where"`
+	Place       string             `json:"place"`
+	Trust       string             `json:"trust"`  // "unverified", always
+	Format      string             `json:"format"` // "v1", "v2"
+	Description string             `json:"description"`
+	License     string             `json:"license"`
+	Entrypoint  string             `json:"entrypoint"`
+	Expires     string             `json:"expires,omitempty"`
+	Requires    []manifest.Require `json:"requires"`
+	SignedBy    []string           `json:"signed_by"` // unchecked fingerprints in signature lines
+	Files       []manifest.File    `json:"files"`
+	Bytes       int64              `json:"bytes"`
+	*bundle.Inspection
+	Failures []bundle.Finding `json:"failures"`
 }
 
 func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -127,7 +76,7 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 		return ans, err
 	}
 	if n.Bundle == nil {
-		f := &fault.Error{Code: fault.Parsing, Text: fmt.Sprintf("there is no manifest in %q that can be read", l.Place), Details: map[string]any{"failures": ans.Failures}}
+		f := &fault.Error{Code: fault.Parsing, Text: fmt.Sprintf("no readable manifest in %q", l.Place), Details: map[string]any{"failures": ans.Failures}}
 		for _, line := range ans.Failures {
 			f.Why = append(f.Why, line.Text())
 		}
@@ -148,48 +97,18 @@ func corrupt(l *find.Found, all []*bundle.Failure) error {
 }
 
 func newBundleInspection(l *find.Found, n *bundle.Inspection) *BundleInspection {
-	ans := &BundleInspection{Bundle: l.ID, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
-		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
-		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
-		Evidence: []EvidenceLine{}}
-	ans.Failures = bundle.Findings(n.Failures)
+	ans := &BundleInspection{Inspection: n, Bundle: l.ID, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Failures: bundle.Findings(n.Failures)}
 	if l.V1 != nil {
 		ans.Format = sign.V1.String()
 	}
-	if n.Bundle == nil {
+	b := n.Bundle
+	if b == nil {
 		return ans
 	}
-	ans.Bundle, ans.Version, ans.Manifest, ans.Bytes = n.BundleID, n.Version, n.ID.String(), n.Bytes
-	ans.Description, ans.License, ans.Entrypoint, ans.Expires = n.Description, n.License, n.Entrypoint, yamltree.DateText(n.Expires)
-	for _, r := range n.Requires {
-		ans.Requires = append(ans.Requires, requireLine{r.BundleID, r.Version})
-	}
-	for _, s := range n.Signatures {
-		ans.SignedBy = append(ans.SignedBy, s.Key.String())
-	}
-	for _, f := range n.Bundle.Files {
-		ans.Files = append(ans.Files, contentLine{f.Path, f.Digest.String(), f.Size, f.Mode.String(), f.Ref})
-	}
-	for _, s := range n.Items {
-		it := contentItem{Ref: s.Ref, Path: s.Path, Version: s.Version, Title: s.Title, Description: s.Description, Type: s.Type, Executor: s.Executor,
-			Risk: s.Risk, Network: s.Network, Secrets: append([]string{}, s.Secrets...), Capabilities: append([]string{}, s.Capabilities...), Problems: []string{}}
-		for _, p := range s.Problems {
-			it.Problems = append(it.Problems, p.Error())
-		}
-		ans.Items = append(ans.Items, it)
-	}
-	for _, e := range n.Evidence {
-		ans.Evidence = append(ans.Evidence, EvidenceLine{e.Name, e.Type, e.Digest.String(), e.Size, []string{}, ""})
-	}
+	ans.Bundle, ans.Version, ans.Manifest, ans.Files, ans.Bytes = b.BundleID, b.Version, b.ID.String(), b.Files, b.Bytes
+	ans.Description, ans.License, ans.Entrypoint, ans.Expires = b.Description, b.License, b.Entrypoint, yamltree.DateText(b.Expires)
+	ans.Requires, ans.SignedBy = b.Requires, b.SignedBy()
 	return ans
-}
-
-func mentionLines(all []bundle.Mention) []MentionLine {
-	out := []MentionLine{}
-	for _, m := range all {
-		out = append(out, MentionLine{m.What, m.Paths})
-	}
-	return out
 }
 
 // Text shows first what it says of itself, then what it could do.
@@ -205,7 +124,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 		}
 	}
 	for _, r := range n.Requires {
-		rows = append(rows, []string{"requires", r.Bundle + " " + r.Version})
+		rows = append(rows, []string{"requires", r.BundleID + " " + r.Version})
 	}
 	for _, s := range n.SignedBy {
 		rows = append(rows, []string{"signature", "of " + places.Short(s) + ", not checked"})
@@ -228,7 +147,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	t.Rows(rows)
 	for _, m := range []struct {
 		what string
-		all  []MentionLine
+		all  []bundle.Mention
 	}{{"can be executed", n.Executable}, {"hosts", n.Hosts}, {"paths on the machine", n.Places}, {"secrets", n.Secrets},
 		{"capabilities", n.Capabilities}, {"runs on, from outside", n.Outside}} {
 		PrintMentions(t, m.what, m.all)
@@ -239,7 +158,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 }
 
 // PrintMentions writes what files speak of, and which.
-func PrintMentions(t *cli.Terminal, what string, all []MentionLine) {
+func PrintMentions(t *cli.Terminal, what string, all []bundle.Mention) {
 	if len(all) == 0 {
 		t.Printf("%s: none\n", what)
 		return

@@ -21,18 +21,6 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-func BundleInstallCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle install", Quiet: true, Group: "bundles", Help: "Verify a bundle and install it for use outside projects.",
-		More: "The installed version of a bundle is one file in the user space, .ai/bundles/ID/manifest.yaml, which is replaced at once; the files " +
-			"stay in the store, and the versions before can be rolled back to. By its name, and from an archive, a bundle never goes back to an older " +
-			"version; by its digest, or as ID@VERSION, it does.\n\nExamples:\n\n    rye bundle install deploy.tar.zst\n    rye bundle install acme/deploy\n" +
-			"    rye bundle install blake3:…",
-		Aka: []string{"install", "bundle add", "bundle update"},
-		New: func() cli.Runner { return new(bundleInstallRun) }, Schema: "bundle-install/1", Output: bundleInstalled{},
-	}
-}
-
 type bundleInstallRun struct {
 	Bundle string `arg:"" complete:"bundle" help:"Archive, bundle of the store or project, or digest."`
 	spaces.SignerFlags
@@ -147,17 +135,6 @@ func newBundleInstalled(r *bundle.Report, before *install.Installed) bundleInsta
 	return ans
 }
 
-func BundleRemoveCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle remove", Quiet: true, Group: "bundles", Help: "Uninstall a bundle and forget its earlier versions.",
-		More: "It asks first. The rollback protection stays. A digest removes a bundle from the store instead; installed bundles keep their files. " +
-			"The next rye store gc removes the files that nothing else uses.\n\nExamples:\n\n" +
-			"    rye bundle remove acme/deploy\n    rye bundle remove blake3:… --yes",
-		Aka: []string{"bundle rm", "bundle uninstall", "bundle delete"},
-		New: func() cli.Runner { return new(bundleRemoveRun) }, Schema: "bundle-remove/1", Output: bundleRemoved{},
-	}
-}
-
 type bundleRemoveRun struct {
 	Bundle string `arg:"" complete:"bundle" help:"Installed bundle's id, or a stored bundle's digest."`
 }
@@ -256,34 +233,22 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.
 	return bundleRemoved{l.Bundle.BundleID, l.Bundle.Version, l.Bundle.ID.String(), 0, find.InStore}, nil
 }
 
-func BundleRollbackCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle rollback", Quiet: true, Group: "bundles", Help: "Go back to an earlier installed version.",
-		More: "The default version is the latest one that is older than the installed one. It asks first, since later fixes are lost; " +
-			"the version is verified as rye bundle install does.\n\nExamples:\n\n    rye bundle rollback acme/deploy\n" +
-			"    rye bundle rollback acme/deploy 1.3.0 --yes",
-		Aka: []string{"rollback", "bundle downgrade", "bundle undo"},
-		New: func() cli.Runner { return new(bundleRollbackRun) }, Schema: "bundle-rollback/1", Output: bundleInstalled{},
-	}
-}
-
 type bundleRollbackRun struct {
 	Bundle string `arg:"" complete:"bundle" help:"Installed bundle's id."`
-	To     string `arg:"" optional:"" name:"version" help:"Version, or digest of its manifest."`
+	To     string `arg:"" optional:"" name:"version" complete:"version" help:"Version, or digest of its manifest."`
 	spaces.SignerFlags
 }
 
-// Complete offers the versions to go back to.
-func (c *bundleRollbackRun) Complete(ctx context.Context, a *cli.App, name, _ string) (out []cli.Candidate) {
+// CompleteVersions offers the versions to go back to.
+func CompleteVersions(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 	b, err := places.OpenWorkspace(a)
-	if err != nil || name != "version" {
+	if err != nil {
 		return nil
 	}
+	defer b.Close()
 	all, _ := b.Finder(ctx).AllInstalled(ctx)
 	for _, at := range all {
-		for _, v := range at.Previous {
-			out = append(out, cli.Candidate{Value: v.Version, Help: at.BundleID + " " + v.ID.Short()})
-		}
+		out = append(out, cli.Offer(at.Previous, func(v install.Version) (string, string) { return v.Version, at.BundleID + " " + v.ID.Short() })...)
 	}
 	return out
 }

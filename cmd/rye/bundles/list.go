@@ -11,16 +11,6 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-func BundleListCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle list", Group: "bundles", Help: "List the project's bundles, installed bundles and the library.",
-		More: "It says what the manifests say, and verifies nothing. With --all those in the store are listed too.\n\nExamples:\n\n    rye bundle list\n" +
-			"    rye bundle list --all --json",
-		Aka: []string{"bundle ls"},
-		New: func() cli.Runner { return new(BundleListRun) }, Schema: "bundle-list/1", Output: BundleList{},
-	}
-}
-
 type BundleListRun struct {
 	All bool `help:"Include the bundles in the store."`
 }

@@ -23,23 +23,6 @@ import (
 	"github.com/rye-build/rye/manifest/signing"
 )
 
-func BundleVerifyCommand() cli.Command {
-	return cli.Command{
-		Path: "bundle verify", Group: "bundles", Help: "Verify a bundle's files and signatures.",
-		More: "It reads every byte, whatever is cached: the signatures and the expiry of the manifest; the digest, size, type and mode of every file; " +
-			"each item's own signature; and that no file is missing or extra. Every problem is reported with what was expected, and the exit status " +
-			"is 1 if there is one.\n\nThe policy decides which signatures count, or --trust FILE, or --signer, which reads nothing in the home directory. " +
-			"--require asks for valid evidence: sbom, provenance. --statement FILE is provenance beside the bundle, as rye bundle attest writes it: it " +
-			"must be about this manifest and signed by those who may sign the bundle.\n\nBundles that it requires may be missing: that is a warning, and " +
-			"with --closed a failure. A v1 bundle verifies if the policy accepts v1 for its name and its items; its files are checked by digest, and " +
-			"extra files are ignored.\n\nExamples:\n\n    rye bundle verify\n    rye bundle verify acme/deploy --allow-extra\n" +
-			"    rye bundle verify deploy.tar.zst --statement provenance.json --require provenance\n" +
-			"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem --threshold 2\n    rye bundle verify rye/std",
-		Aka: []string{"bundle check", "bundle audit"},
-		New: func() cli.Runner { return new(BundleVerifyRun) }, Schema: "bundle-verify/1", Output: &BundleReport{},
-	}
-}
-
 type BundleVerifyRun struct {
 	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 	AllowExtra bool     `name:"allow-extra" help:"Allow other files beside the bundle's."`
@@ -74,7 +57,7 @@ type BundleReport struct {
 	Origin    string               `json:"origin"` // as in verify; "--signer"
 	Expires   string               `json:"expires,omitempty"`
 	Requires  []bundle.Need        `json:"requires"` // and what is here of it; a v1 bundle requires nothing
-	Evidence  []EvidenceLine       `json:"evidence"`
+	Evidence  []bundle.Attested    `json:"evidence"`
 	Failures  []bundle.Finding     `json:"failures"`
 	Warnings  []string             `json:"warnings"`
 	Format    string               `json:"format"` // of the manifest: "v1", "v2"
@@ -87,15 +70,6 @@ type vouchedLine struct {
 	Key   string `json:"key"`
 	Name  string `json:"name"`
 	Items int    `json:"items"`
-}
-
-type EvidenceLine struct {
-	Name    string   `json:"name"`
-	Type    string   `json:"type"`
-	Digest  string   `json:"digest"`
-	Bytes   int64    `json:"bytes"`
-	Signers []string `json:"signers"`         // fingerprints
-	About   string   `json:"about,omitempty"` // of a statement beside the manifest: the id that it speaks about
 }
 
 func (c *BundleVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -182,7 +156,7 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 
 func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *BundleReport {
 	ans := &BundleReport{found: l, Bundle: l.ID, Format: l.Format(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
-		Signers: []signing.SignerLine{}, Vouched: []vouchedLine{}, Requires: append([]bundle.Need{}, v.Options.Needs...), Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
+		Requires: v.Options.Needs, Origin: "--signer", Never: r.Never}
 	if v.Trust != nil {
 		root := v.Trust.Root
 		ans.Policy, ans.PolicyID, ans.Origin = root.Path, root.Side.Policy.ID().String(), root.Origin
@@ -216,19 +190,7 @@ func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *Bundl
 		}
 	}
 	ans.vouched(v, r)
-	for _, e := range r.Evidence {
-		line := EvidenceLine{Name: e.Name, Type: e.Type, Digest: e.Digest.String(), Bytes: e.Size, Signers: []string{}}
-		for _, k := range e.Signers {
-			line.Signers = append(line.Signers, k.Fingerprint().String())
-		}
-		if e.Beside {
-			line.About = ans.Manifest
-		}
-		ans.Evidence = append(ans.Evidence, line)
-	}
-	for _, f := range r.Failures {
-		ans.Failures = append(ans.Failures, f.Finding())
-	}
+	ans.Evidence, ans.Failures = r.Evidence, bundle.Findings(r.Failures)
 	return ans
 }
 
@@ -328,9 +290,9 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	for _, e := range r.Evidence {
 		who := ""
 		if len(e.Signers) > 0 {
-			who = ", signed by " + places.Short(e.Signers[0])
+			who = ", signed by " + places.Short(e.Signers[0].String())
 		}
-		if e.About != "" {
+		if !e.About.IsZero() {
 			rows = append(rows, []string{"  statement", e.Name + ": about this manifest" + who})
 			continue
 		}
@@ -379,19 +341,4 @@ func who(s signing.SignerLine) string {
 		who += ": does not count, " + s.Verdict
 	}
 	return who
-}
-
-// BundleGroup is what "rye bundle" alone shows.
-func BundleGroup() cli.Command {
-	return cli.Command{
-		Path: "bundle", Group: "bundles", Help: "Create, verify and exchange bundles.",
-		Aka: []string{"bundles", "package", "packages"},
-		More: "A bundle is a signed list of files. bundle.yaml says what belongs to it, rye bundle create signs the list and puts it in " +
-			".ai/bundles/ID/manifest.yaml, which is committed, and export makes one file of all of it. Its users verify it by a " +
-			"policy, or by the keys of its makers.\n\n" +
-			"A BUNDLE is an id (acme/deploy: of the project, installed, or kept in the store), ID@VERSION or a digest (blake3:…) of one in " +
-			"the store, a directory or manifest.yaml of a project, or an archive; \"-\" is an archive on standard input, and rye/std is the " +
-			"library in the binary.\n\nExamples:\n\n    rye bundle create\n    rye bundle verify acme/deploy\n    rye bundle export acme/deploy\n" +
-			"    rye bundle verify acme-deploy-1.4.0.tar.zst --signer release.pem\n    rye bundle install acme-deploy-1.4.0.tar.zst",
-	}
 }

@@ -14,9 +14,8 @@ import (
 
 // These variables say what to trust and what to sign with.
 const (
-	EnvTrust = "RYE_TRUST"
-	EnvKey   = "RYE_KEY"
-
+	EnvTrust      = "RYE_TRUST"
+	EnvKey        = "RYE_KEY"
 	EnvPassphrase = "RYE_KEY_PASSPHRASE"
 )
 
@@ -59,22 +58,20 @@ func (a *App) Confirm(ctx context.Context, question string) error {
 	if a.Globals.Yes {
 		return nil
 	}
-	if !a.CanAsk() {
-		return &fault.Error{Code: fault.Approval, Text: "can't ask without a terminal: " + question, Hint: []string{a.again("--yes")}}
+	line, err := a.Ask(ctx, question, "[y/N]")
+	if err == nil && line != "y" && line != "yes" {
+		err = fault.New(fault.Approval, "cancelled: the answer was no")
 	}
-	a.Term.Prompt("%s [y/N] ", question)
-	switch line, err := a.line(ctx); {
-	case err != nil:
-		return err
-	case line == "y" || line == "yes":
-		return nil
-	}
-	return &fault.Error{Code: fault.Approval, Text: "cancelled: the answer was no"}
+	return err
 }
 
-// again returns the command line with one more global flag.
-func (a *App) again(flag string) string {
-	return "rye " + flag + " " + JoinArgs(a.Args)
+// Ask asks a question on the terminal and returns the answer in lower case. Without a terminal it is an error.
+func (a *App) Ask(ctx context.Context, question, answers string) (string, error) {
+	if !a.CanAsk() {
+		return "", fault.New(fault.Approval, "can't ask without a terminal: %s", question).Try("rye --yes " + JoinArgs(a.Args))
+	}
+	a.Term.Prompt("%s %s ", question, answers)
+	return a.line(ctx)
 }
 
 // With returns the command line with more flags: at its end, or before "--".
@@ -90,8 +87,9 @@ func (a *App) With(flags ...string) string {
 // belongs to the next question.
 func (a *App) line(ctx context.Context) (string, error) {
 	if a.answers == nil {
-		a.answers = a.Input(ctx)
+		a.answers = Cancellable(ctx, a.Stdin).(*cancellableReader)
 	}
+	a.answers.ctx = ctx
 	var text []byte
 	for b := make([]byte, 1); len(text) < 1000; {
 		n, err := a.answers.Read(b)

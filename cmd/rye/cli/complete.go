@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strings"
 )
 
@@ -16,10 +15,13 @@ const (
 	AskDirs  = ":dirs"
 )
 
-// A Completer is a command that knows the values of its flags and arguments, such as the refs of a store. name is the
-// flag or argument, prefix what was typed so far; the caller drops values without that prefix.
-type Completer interface {
-	Complete(ctx context.Context, a *App, name, prefix string) []Candidate
+// Offer makes a candidate of each of all.
+func Offer[T any](all []T, of func(T) (value, help string)) (out []Candidate) {
+	for _, x := range all {
+		value, help := of(x)
+		out = append(out, Candidate{value, help})
+	}
+	return out
 }
 
 // Begins returns the candidates that begin with prefix, each after the text before.

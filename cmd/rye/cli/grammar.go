@@ -16,17 +16,18 @@ import (
 
 // Globals are the flags of every command.
 type Globals struct {
-	Help    helpFlag `short:"h" help:"Show help."`
-	JSON    bool     `name:"json" help:"Print one line of JSON, errors included."`
-	Quiet   bool     `short:"q" help:"Print only data, warnings and errors."`
-	Verbose bool     `short:"v" help:"Print details, and counters at the end."`
-	Debug   bool     `group:"Global flags:" help:"Print the causes of an error."`
-	NoColor bool     `group:"Global flags:" help:"Disable colour."`
-	Yes     bool     `short:"y" help:"Answer yes to every question."`
-	Project string   `short:"C" placeholder:"DIR" complete:"dir" help:"Run as if started in DIR."`
-	Store   string   `placeholder:"DIR" complete:"dir" help:"Use the object store in DIR."`
-	Offline bool     `help:"Never use the network."`
-	Trust   string   `placeholder:"FILE" complete:"file" help:"Use the policy in FILE instead of your own."`
+	Help      helpFlag `short:"h" help:"Show help."`
+	JSON      bool     `name:"json" help:"Print one line of JSON, errors included."`
+	Quiet     bool     `short:"q" help:"Print only data, warnings and errors."`
+	Verbose   bool     `short:"v" help:"Print details, and counters at the end."`
+	Debug     bool     `group:"Global flags:" help:"Print the causes of an error."`
+	NoColor   bool     `group:"Global flags:" help:"Disable colour."`
+	Yes       bool     `short:"y" help:"Answer yes to every question."`
+	Project   string   `short:"C" placeholder:"DIR" complete:"dir" help:"Run as if started in DIR."`
+	Store     string   `placeholder:"DIR" complete:"dir" help:"Use the object store in DIR."`
+	Offline   bool     `help:"Never use the network."`
+	PlainHTTP bool     `name:"plain-http" group:"Global flags:" help:"Allow http addresses beyond this machine; signatures still count."`
+	Trust     string   `placeholder:"FILE" complete:"file" help:"Use the policy in FILE instead of your own."`
 }
 
 // Placed adds to a command to paste the flags that name this one's project, store and policy. Init names its own place.
@@ -38,27 +39,27 @@ func (g Globals) Placed(line string) string {
 	}
 	places := ""
 	for _, p := range []struct{ flag, long, value string }{{"-C", "--project", g.Project}, {"--store", "--store", g.Store}, {"--trust", "--trust", g.Trust}} {
-		there := slices.ContainsFunc(strings.Fields(rest), func(word string) bool {
+		if p.value != "" && !slices.ContainsFunc(strings.Fields(rest), func(word string) bool {
 			word = strings.TrimPrefix(word, "'") // as quoteArg has it
 			return strings.HasPrefix(word, p.flag) || strings.HasPrefix(word, p.long)
-		})
-		if p.value != "" && !there {
+		}) {
 			places += p.flag + " " + fault.Quote(p.value) + " "
 		}
 	}
 	return "rye " + places + rest
 }
 
-// placedFault places the hints of a fault, except those that repeat the command line.
-func (g Globals) placedFault(f *fault.Error, args []string) *fault.Error {
-	placed := *f
-	placed.Hint = slices.Clone(f.Hint)
-	for i, hint := range placed.Hint {
-		if !strings.Contains(hint, JoinArgs(args)) {
-			placed.Hint[i] = g.Placed(hint)
+// place completes the hints of a fault: a flag alone means the command line with it. Others name its places, unless they
+// repeat the command line.
+func (a *App) place(f *fault.Error) *fault.Error {
+	for i, hint := range f.Hint {
+		if strings.HasPrefix(hint, "--") {
+			f.Hint[i] = a.With(hint)
+		} else if !strings.Contains(hint, JoinArgs(a.Args)) {
+			f.Hint[i] = a.Globals.Placed(hint)
 		}
 	}
-	return &placed
+	return f
 }
 
 // helpFlag ends the parse before arguments are checked, so that --help works with an incomplete command.
@@ -106,42 +107,26 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 	}
 	node := kctx.Selected()
 	inv.Command, _ = find(cmds, pathOf(node))
-	if name := emptyValue(kctx); name != "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: name + " has an empty value",
-			Why: []string{"is a variable unset?"}, Details: map[string]any{"argument": name}}
+	for _, p := range kctx.Path {
+		if p.Flag != nil && p.Flag.Target.Kind() == reflect.Slice && p.Flag.Target.Len() == 0 {
+			return nil, fault.New(fault.Validation, "--%s: empty value (is a variable unset?)", p.Flag.Name)
+		}
 	}
 	inv.Runner = node.Target.Addr().Interface().(Runner)
 	return inv, nil
 }
 
-// emptyValue names a flag or an argument with an empty value: "--trust $FILE" with an unset variable must not mean the
-// user's policy, nor "store put $DIR" the working directory. An argument that may be empty has the tag "blank".
-func emptyValue(kctx *kong.Context) string {
-	for _, p := range kctx.Path {
-		switch {
-		case p.Flag != nil && blank(p.Flag.Target):
-			return "--" + p.Flag.Name
-		case p.Positional != nil && !p.Positional.Tag.Has("blank") && blank(p.Positional.Target):
-			return "<" + p.Positional.Name + ">"
-		}
+// readText reads a flag or an argument that is text, and refuses an empty one: "--trust $FILE" with an unset variable must not
+// mean the user's policy, nor "store put $DIR" the working directory. What may be empty has the tag "blank".
+func readText(ctx *kong.DecodeContext, target reflect.Value) error {
+	if ctx.Scan.Peek().IsEOL() {
+		return errors.New("needs a value")
 	}
-	return ""
-}
-
-// blank reports whether a value is an empty text, or a list that is empty or has one.
-func blank(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.String:
-		return v.Len() == 0
-	case reflect.Slice:
-		for i := range v.Len() {
-			if blank(v.Index(i)) {
-				return true
-			}
-		}
-		return v.Len() == 0
+	err := ctx.Scan.PopValueInto("text", target.Addr().Interface())
+	if err == nil && target.Len() == 0 && !ctx.Value.Tag.Has("blank") {
+		return errors.New("empty value (is a variable unset?)")
 	}
-	return false
+	return err
 }
 
 // find returns the command of a path.
@@ -209,6 +194,7 @@ func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
 		kong.NoDefaultHelp(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: helpWidth}),
 		kong.Writers(new(bytes.Buffer), new(bytes.Buffer)),
+		kong.KindMapper(reflect.String, kong.MapperFunc(readText)),
 		kong.PostBuild(func(k *kong.Kong) error {
 			for _, flag := range k.Model.Flags {
 				flag.Group = &kong.Group{Key: "global", Title: "Global flags:"}
@@ -275,13 +261,4 @@ func usage(kctx *kong.Context) string {
 		return err.Error()
 	}
 	return b.String()
-}
-
-// Target returns the parsed struct of a node as a T, if it is one.
-func Target[T any](node *kong.Node) (t T, ok bool) {
-	if node == nil || node.Target.Kind() != reflect.Struct {
-		return t, false
-	}
-	t, ok = node.Target.Addr().Interface().(T)
-	return t, ok
 }

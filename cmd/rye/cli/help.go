@@ -12,12 +12,21 @@ import (
 	"github.com/rye-build/rye/cas/near"
 )
 
-func HelpCommand() Command {
-	return Command{
-		Path: "help", Group: "start", Help: "Explain a command or a topic: commands, errors, environment.",
-		More: "Examples:\n\n    rye help exec\n    rye help commands\n    rye help environment --json",
-		Aka:  []string{"man", "usage", "commands"},
-		New:  func() Runner { return new(helpRun) }, Schema: "help/1", Output: helpAnswer{},
+// Commands lists the commands of this package, in the order in which the help shows them.
+func Commands() []Command {
+	return []Command{
+		{
+			Path: "help", Group: "start", Help: "Explain a command or a topic: commands, errors, environment.",
+			More: "Examples:\n\n    rye help exec\n    rye help commands\n    rye help environment --json",
+			Aka:  []string{"man", "usage", "commands"},
+			New:  func() Runner { return new(helpRun) }, Schema: "help/1", Output: helpAnswer{},
+		},
+		{
+			Path: "version", Group: "start", Help: "Print the version.",
+			Aka:    []string{"--version", "-V", "about"},
+			New:    func() Runner { return new(VersionRun) },
+			Schema: "version/1", Output: versionAnswer{},
+		},
 	}
 }
 

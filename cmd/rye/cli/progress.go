@@ -12,7 +12,7 @@ import (
 // These times say when a progress line appears and how often it changes.
 const (
 	ProgressAfter = time.Second
-	progressEvery = 200 * time.Millisecond
+	ProgressEvery = 200 * time.Millisecond
 )
 
 // A Progress is a progress line, redrawn in place after the first second. Without a terminal it is nil, and its methods
@@ -114,7 +114,7 @@ func (p *Progress) loop() {
 				width = p.Term.Stderr.Width()
 			}
 			p.Term.draw(p.Render(now, width))
-			timer.Reset(progressEvery)
+			timer.Reset(ProgressEvery)
 		}
 	}
 }
@@ -186,16 +186,11 @@ func (p *Progress) Counted(r io.Reader) io.Reader {
 	if p == nil {
 		return r
 	}
-	return &countedReader{r, p}
+	return io.TeeReader(r, p)
 }
 
-type countedReader struct {
-	r io.Reader
-	p *Progress
-}
-
-func (c *countedReader) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.p.Add(int64(n))
-	return n, err
+// Write counts bytes.
+func (p *Progress) Write(b []byte) (int, error) {
+	p.Add(int64(len(b)))
+	return len(b), nil
 }

@@ -50,7 +50,7 @@ func Run(h Host, cmds []Command, args []string) int {
 		a.printCounters(time.Since(began))
 	}
 	if err != nil {
-		err = g.placedFault(fault.Of(err), args)
+		err = a.place(fault.Of(err))
 	} else if inv.Command.Quiet && t.Quiet && !t.Json {
 		ans = nil
 	}
@@ -103,15 +103,16 @@ func (c *signalContext) Err() error {
 // Cancellable returns a reader whose reads end when ctx does. A blocked read of a terminal or pipe is left behind until
 // the process exits.
 func Cancellable(ctx context.Context, r io.Reader) io.Reader {
-	return &cancellableReader{ctx: ctx, r: r, done: make(chan readResult, 1)}
+	return &cancellableReader{ctx: ctx, r: r, buf: make([]byte, 1<<17), done: make(chan readResult, 1)}
 }
 
 type cancellableReader struct {
 	ctx  context.Context
 	r    io.Reader
-	buf  []byte // owned by the reading goroutine while there is one
+	buf  []byte // owned by the reading goroutine while busy
 	left []byte // read but not yet returned
 	err  error
+	busy bool // a goroutine reads
 	done chan readResult
 }
 
@@ -125,19 +126,18 @@ func (c *cancellableReader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	if len(c.left) == 0 && c.err == nil {
-		if c.buf == nil {
-			c.buf = make([]byte, 1<<17)
+		if !c.busy {
+			c.busy = true
+			go func() {
+				n, err := c.r.Read(c.buf)
+				c.done <- readResult{n, err}
+			}()
 		}
-		go func() {
-			n, err := c.r.Read(c.buf)
-			c.done <- readResult{n, err}
-		}()
 		select {
 		case <-c.ctx.Done():
-			c.err = c.ctx.Err()
-			return 0, c.err
+			return 0, c.ctx.Err()
 		case res := <-c.done:
-			c.left, c.err = c.buf[:res.n], res.err
+			c.busy, c.left, c.err = false, c.buf[:res.n], res.err
 		}
 	}
 	n := copy(p, c.left)

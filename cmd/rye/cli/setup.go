@@ -106,9 +106,9 @@ type App struct {
 	Args     []string         // the command line, for the line to paste when something is missing in it
 	Clock    func() time.Time // SOURCE_DATE_EPOCH, else the system's
 	counters []counter
-	ByID     bool      // arguments are ids of bundles, never paths
-	Package  string    // a directory that counts as the project, whatever it has
-	answers  io.Reader // what is typed on the terminal; nil until something is asked
+	ByID     bool               // arguments are ids of bundles, never paths
+	Package  string             // a directory that counts as the project, whatever it has
+	answers  *cancellableReader // what is typed on the terminal; nil until something is asked
 }
 
 type counter struct {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/reply"
 )
 
 // A Terminal alone writes to the standard streams: data to standard output, buffered until the end; notes, warnings and
@@ -230,9 +231,9 @@ func (t *Terminal) outcome(schema string, ans Answer, f *fault.Error) (err error
 	}
 	var line []byte
 	if f == nil {
-		line, err = replyData(schema, ans)
+		line, err = reply.Data(schema, ans)
 	} else {
-		line, err = replyFault(f, schema, ans)
+		line, err = reply.Fault(f, schema, ans)
 		if t.Debug && f.Err != nil {
 			t.chain(f.Err, "")
 		}

@@ -11,60 +11,46 @@ import (
 	"github.com/rye-build/rye/cas/near"
 )
 
-// usageFault turns kong's refusal of a command line into a fault: which word is wrong, what was probably meant,
-// and a line to paste. Its code is always VALIDATION_FAILED; CONFIG_ERROR is for variables and files.
+// usageFault is kong's refusal of a command line. For a wrong word it adds what was probably meant and a line to paste.
 func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Error {
 	node := bad.Context.Model.Node
 	if s := bad.Context.Selected(); s != nil {
 		node = s
 	}
-	name := strings.TrimSpace("rye " + pathOf(node))
+	path := pathOf(node)
+	name := strings.TrimSpace("rye " + path)
 	text := bad.Unwrap().Error()
-	f := &fault.Error{Code: fault.Validation, Text: text, Hint: []string{strings.TrimSpace("rye help " + pathOf(node))}}
+	f := fault.New(fault.Validation, "%s", text).Try(strings.TrimSpace("rye help " + path))
 	if word, ok := offender(text, "unexpected argument "); ok {
-		f.Details = map[string]any{"argument": word}
-		switch last := len(node.Positional) - 1; {
+		f.On("argument", word).Text = fmt.Sprintf("%q is one argument too many for %q", word, name)
+		switch {
 		case len(node.Children) > 0:
 			f.Text = fmt.Sprintf("%q has no command %q", name, word)
-			Meant(f, args, word, meantCommands(cmds, pathOf(node), word))
-			return f
-		case last >= 0 && node.Positional[last].IsCumulative():
-			f.Why = []string{"flags go before or after all arguments, not between them"}
+			meant(f, args, word, meantCommands(cmds, path, word))
 		case strings.Contains(word, "=") && slices.Contains(FlagNames(node), "--param"):
-			Meant(f, args, word, []string{"-p " + fault.Quote(word)})
+			meant(f, args, word, []string{"-p " + fault.Quote(word)})
 		case slices.Contains(FlagNames(node), "--"+word):
-			Meant(f, args, word, []string{"--" + word})
+			meant(f, args, word, []string{"--" + word})
+		case len(node.Positional) > 0:
+			f.Because("flags go before or after all arguments, not between them")
 		}
-		f.Text = fmt.Sprintf("%q is one argument too many for %q", word, name)
-		return f
-	}
-	if word, ok := offender(text, "unknown flag "); ok {
-		f.Text = fmt.Sprintf("%q has no flag %q", name, word)
-		f.Details = map[string]any{"argument": word}
-		path, other := aka(cmds, word)
-		switch guesses := near.Names(word, FlagNames(node)); {
-		case other && node.Parent == nil: // behind a command there is no room for another
-			Meant(f, args, word, []string{path})
-		case len(guesses) == 0 && len(node.Positional) > 0 && !strings.HasPrefix(word, "--"):
-			f.Why = []string{`arguments that begin with "-" go after "--"`}
-		default:
-			Meant(f, args, word, guesses)
+	} else if word, ok := offender(text, "unknown flag "); ok {
+		f.On("argument", word).Text = fmt.Sprintf("%q has no flag %q", name, word)
+		guesses := near.Names(word, FlagNames(node))
+		if path, ok := aka(cmds, word); ok && node.Parent == nil { // after a command there is no room for another
+			guesses = []string{path}
 		}
-		return f
-	}
-	switch {
-	case len(node.Children) > 0 && strings.HasPrefix(text, "expected "):
+		meant(f, args, word, guesses)
+		if len(guesses) == 0 && len(node.Positional) > 0 {
+			f.Because(`arguments that begin with "-" go after "--"`)
+		}
+	} else if len(node.Children) > 0 && strings.HasPrefix(text, "expected ") {
 		f.Text = fmt.Sprintf("%q needs a command", name)
 		for _, c := range node.Children {
 			if !c.Hidden && (node.Parent != nil || slices.Contains(daily, c.Name)) {
-				f.Why = append(f.Why, fmt.Sprintf("%-12s %s", c.Name, c.Help))
+				f.Because(fmt.Sprintf("%-12s %s", c.Name, c.Help))
 			}
 		}
-	case strings.HasSuffix(text, `got "EOL" (<EOL>)`):
-		flag, _, _ := strings.Cut(text, ":")
-		f.Text = fmt.Sprintf("%s needs a value", flag)
-	case strings.HasPrefix(text, `expected "<`), strings.HasPrefix(text, "missing positional arguments "):
-		f.Text = fmt.Sprintf("%q needs %s", name, strings.Trim(text[strings.IndexByte(text, '<'):], `"`))
 	}
 	return f
 }
@@ -78,30 +64,17 @@ func offender(text, prefix string) (string, bool) {
 	return word, ok
 }
 
-// Meant adds the guesses for a mistyped word to f. A single guess becomes the command to paste.
-func Meant(f *fault.Error, args []string, word string, guesses []string) {
+// meant adds the guesses for a mistyped word to f. A single guess becomes the command to paste.
+func meant(f *fault.Error, args []string, word string, guesses []string) {
 	if len(guesses) == 0 {
 		return
 	}
-	f.Details["did_you_mean"] = guesses
-	f.Why = append(f.Why, "did you mean "+strings.Join(guesses, ", ")+"?")
-	if len(guesses) > 1 {
-		return
-	}
-	line := []string{"rye"}
-	for i, arg := range args {
-		flag, value, _ := strings.Cut(arg, "=")
-		switch {
-		case arg == word:
-			line = append(append(line, guesses[0]), quoteArgs(args[i+1:])...)
-		case flag == word:
-			line = append(append(line, guesses[0]+"="+fault.Quote(value)), quoteArgs(args[i+1:])...)
-		default:
-			line = append(line, fault.Quote(arg))
-			continue
-		}
-		f.Hint = []string{strings.Join(line, " ")}
-		return
+	f.On("did_you_mean", guesses).Because("did you mean " + strings.Join(guesses, ", ") + "?")
+	i := slices.IndexFunc(args, func(arg string) bool { return arg == word || strings.HasPrefix(arg, word+"=") })
+	if len(guesses) == 1 && i >= 0 {
+		line := quoteArgs(args)
+		line[i] = guesses[0] + strings.TrimPrefix(line[i], fault.Quote(word))
+		f.Hint = []string{"rye " + strings.Join(line, " ")}
 	}
 }
 

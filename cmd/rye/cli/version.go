@@ -18,15 +18,6 @@ func formats() []string {
 	return []string{fmt.Sprintf("store/%d", disk.Format), "tree/2", "signed/1", "signed/2", "policy/2", "manifest/2", "revocations/2", "rotation/2", "index/2", "lock/2", "vendor/2"}
 }
 
-func VersionCommand() Command {
-	return Command{
-		Path: "version", Group: "start", Help: "Print the version.",
-		Aka:    []string{"--version", "-V", "about"},
-		New:    func() Runner { return new(VersionRun) },
-		Schema: "version/1", Output: versionAnswer{},
-	}
-}
-
 type VersionRun struct{}
 
 type versionAnswer struct {

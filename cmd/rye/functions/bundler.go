@@ -21,7 +21,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
@@ -62,7 +61,7 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
 		return no(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
 	}
-	v, err := do(ctx, inside(a, c))
+	v, err := do(ctx, places.Unattended(a, c.Files.Project, c.Errs))
 	if err != nil {
 		return no(ctx, err)
 	}
@@ -81,7 +80,7 @@ func (p *BundlerParams) lines() (lines []recipe.Line) {
 }
 
 func (p *BundlerParams) create(ctx context.Context, a *cli.App) (map[string]any, error) {
-	project, err := places.OpenProject(a)
+	project, err := places.Paths(a).OpenProject()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (p *BundlerParams) create(ctx context.Context, a *cli.App) (map[string]any,
 
 // createPackage makes a bundle of all that is in another directory of the project.
 func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[string]any, error) {
-	project, err := places.OpenProject(a)
+	project, err := places.Paths(a).OpenProject()
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +109,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 		return nil, wrong("no directory")
 	}
 	if info, err := os.Stat(filepath.Join(dir, workspace.MarkerDir)); err != nil || !info.IsDir() {
-		return nil, wrong("there is no .ai in it")
+		return nil, wrong("no .ai in it")
 	}
 	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), recipe.Line{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
 	if r, err := recipe.Read(dir); err != nil {
@@ -151,7 +150,7 @@ func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir 
 		"manifest_path": made.File, "file_count": made.Files, "files_by_type": count}, nil
 }
 
-// typeCounts is how many files are of which kind; those that are no items are assets.
+// typeCounts counts files by kind. Files that are not items count as assets.
 type typeCounts map[string]int
 
 func typed() typeCounts { return typeCounts{"directive": 0, "tool": 0, "knowledge": 0, "asset": 0} }
@@ -172,7 +171,7 @@ func (p *BundlerParams) verify(ctx context.Context, a *cli.App) (map[string]any,
 	ans, err := (&bundles.BundleVerifyRun{Bundle: p.ID, AllowExtra: true}).Run(ctx, a)
 	r, ok := ans.(*bundles.BundleReport)
 	if !ok {
-		return nil, cmp.Or(err, errors.New("there is no report"))
+		return nil, cmp.Or(err, errors.New("no report"))
 	}
 	v := map[string]any{"status": "verified", "bundle_id": r.Bundle, "version": r.Version, "manifest": r.Manifest, "manifest_valid": true,
 		"files_checked": r.Of, "files_ok": r.Files}
@@ -194,9 +193,11 @@ func (p *BundlerParams) verify(ctx context.Context, a *cli.App) (map[string]any,
 	if len(wrong) > 0 {
 		v["manifest_valid"], v["manifest_error"] = false, strings.Join(wrong, "; ")
 	}
-	v["files_missing"], v["files_tampered"] = runs.OrNone(slices.Sorted(maps.Keys(missing))), runs.OrNone(slices.Sorted(maps.Keys(tampered)))
+	v["files_missing"], v["files_tampered"] = list(missing), list(tampered)
 	return v, nil
 }
+
+func list(set map[string]bool) []string { return append([]string{}, slices.Sorted(maps.Keys(set))...) }
 
 // inspect says what a bundle says of itself. Files have the digest that they are known by.
 func (p *BundlerParams) inspect(ctx context.Context, a *cli.App) (map[string]any, error) {
@@ -208,7 +209,7 @@ func (p *BundlerParams) inspect(ctx context.Context, a *cli.App) (map[string]any
 	files, count := []map[string]any{}, typed()
 	for _, f := range n.Files {
 		count.add(f.Ref)
-		files = append(files, map[string]any{"path": f.Path, "digest": f.Digest, "bytes": f.Bytes, "ref": f.Ref})
+		files = append(files, map[string]any{"path": f.Path, "digest": f.Digest, "bytes": f.Size, "ref": f.Ref})
 	}
 	return map[string]any{
 		"bundle": map[string]any{"id": n.Bundle, "version": n.Version, "entrypoint": n.Entrypoint, "description": n.Description,

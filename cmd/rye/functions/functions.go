@@ -2,8 +2,6 @@ package functions
 
 import (
 	"context"
-	"io"
-	"strings"
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas/fault"
@@ -38,23 +36,7 @@ func capabilityFor(verb, kind, id string) capability.Capability {
 	return c
 }
 
-// inside is what a function works with: it is about the project of its call, nobody is there to be asked, nothing counts as
-// agreed to, and what is said goes where the call says things.
-func inside(a *cli.App, c *function.Call) *cli.App {
-	h := a.Host
-	h.Stdin, h.Hidden, h.Chdir = strings.NewReader(""), nil, nil
-	b := &cli.App{Host: h, Globals: a.Globals, Commands: a.Commands, Clock: a.Clock, ByID: true}
-	b.Globals.Yes = false
-	if c.Files.Project != "" {
-		b.Globals.Project = c.Files.Project
-		b.Getwd = func() (string, error) { return c.Files.Project, nil }
-	}
-	b.Term = cli.NewTerminal(cli.Stream{Writer: io.Discard}, cli.Stream{Writer: c.Errs})
-	b.Term.Quiet = true
-	return b
-}
-
-// no is the answer of a function to what went wrong, in the words of the command. Whoever was stopped says that instead.
+// no returns a function's answer to an error, in the words of the command. If the call was cancelled, it returns the cause.
 func no(ctx context.Context, err error) (any, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

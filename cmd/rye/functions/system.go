@@ -51,7 +51,7 @@ func SystemNeeds(p SystemParams) (need function.Need) {
 }
 
 func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemParams) (any, error) {
-	b := inside(a, c)
+	b := places.Unattended(a, c.Files.Project, c.Errs)
 	data := map[string]any{}
 	for _, item := range asked(p.Item, systemItems) {
 		switch item {

@@ -11,9 +11,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/lock/items"
@@ -94,12 +95,12 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 	case len(asked(p.Item, telemetryItems)) == 0:
 		return no(ctx, unknownItem(p.Item, telemetryItems))
 	}
-	b := inside(a, c)
-	places, err := audits.Dirs(b)
+	b := places.Unattended(a, c.Files.Project, c.Errs)
+	dirs, err := audits.Dirs(b)
 	if err != nil {
 		return no(ctx, err)
 	}
-	t := telemetry{ctx: ctx, dir: places.Log, limit: min(max(p.Limit, 1), mostCalls)}
+	t := telemetry{ctx: ctx, dir: dirs.Log, limit: min(max(p.Limit, 1), mostCalls)}
 	if self := exec.CallerOf(ctx); self != nil {
 		t.self = self.ID
 	}
@@ -140,8 +141,8 @@ func statusOf(r *audit.Record) string {
 	return r.Outcome.Status
 }
 
-// each visits the calls of which the log is whole. What is damaged is told of, and is for rye audit verify.
-func (t *telemetry) each(f audit.Filter, visit func(*audit.Record)) ([]*journal.Problem, error) {
+// each visits the calls whose log entries are intact. It returns damage as problems, for rye audit verify to examine.
+func (t *telemetry) each(f audit.Filter, visit func(*audit.Record)) ([]*chain.Problem, error) {
 	match := f.Match
 	f.Match = func(r *audit.Record) bool { return r.Call.ID != t.self && (match == nil || match(r)) }
 	return audits.EachCall(t.ctx, t.dir, f, func(r *audit.Record) error {
@@ -190,7 +191,7 @@ func (t *telemetry) stats() (any, error) {
 	s.Tools = append([]toolCalls{}, s.Tools[:len(s.Tools)-s.More]...)
 	return struct {
 		callStats
-		Problems []*journal.Problem `json:"problems"`
+		Problems []*chain.Problem `json:"problems"`
 	}{s, problems}, err
 }
 

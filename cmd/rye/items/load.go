@@ -19,17 +19,6 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-func LoadCommand() cli.Command {
-	return cli.Command{
-		Path: "load", Quiet: true, Group: "items", Help: "Copy an item and its signatures to another space.",
-		More: "Not a byte changes, and the id stays: a signature is about both, and not about the place. A tool comes with the files of its " +
-			"tree. What policy doesn't let be shown is not copied, and what is there with other bytes stays as it is. To change the id, rye mv " +
-			"afterwards.\n\nExamples:\n\n    rye load tool:acme/fetch --to project\n    rye load directive:acme/review --to user",
-		Aka: []string{"copy", "cp"},
-		New: func() cli.Runner { return new(loadRun) }, Schema: "load/1", Output: loadAnswer{},
-	}
-}
-
 type loadRun struct {
 	Ref    string `arg:"" complete:"ref" help:"Ref, or file below .ai."`
 	To     string `required:"" enum:"project,user" placeholder:"SPACE" help:"Space: ${enum}."`
@@ -50,10 +39,7 @@ func (l loadAnswer) Text(t *cli.Terminal) {
 	if len(l.Files) == 0 {
 		return
 	}
-	verb := "wrote"
-	if l.DryRun {
-		verb = "would write"
-	}
+	verb := cli.DryVerb(l.DryRun, "wrote", "would write")
 	t.Printf("%s %s  %s of %s", verb, l.File, l.Ref, l.From)
 	if more := len(l.Files) - 1; more > 0 {
 		t.Printf(", and %s of its tree", fault.Count(int64(more), "file"))
@@ -108,7 +94,7 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 	}
 	if to.Level == ai.User && v.Root.Marker == workspace.MarkerFile {
-		a.Term.Note("in a project with %s the user space doesn't count", workspace.MarkerFile)
+		a.Term.Note("a project with %s doesn't use the user space", workspace.MarkerFile)
 	}
 	return ans, nil
 }
@@ -154,7 +140,7 @@ func target(v *spaces.Items, name string) (*ai.Space, func() error, error) {
 	level, open := ai.Project, v.Project
 	var dir string
 	if name == ai.Project.String() {
-		p, err := places.OpenProject(v.App)
+		p, err := places.Paths(v.App).OpenProject()
 		if err != nil {
 			return nil, none, orInit(v.App, err)
 		}

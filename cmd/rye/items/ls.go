@@ -21,17 +21,6 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-func LsCommand() cli.Command {
-	return cli.Command{
-		Path: "ls", Group: "items", Help: "List items with version, space and trust.",
-		More: "Without arguments it lists all. An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', '**'), or a file or " +
-			"directory below .ai. An item that another one of a higher space hides is listed and marked; so is one that is invalid or can't be " +
-			"read, which stops nothing.\n\nExamples:\n\n    rye ls\n    rye ls 'tool:acme/**'\n    rye ls --kind tool --space project\n    rye ls --json",
-		Aka: []string{"items"},
-		New: func() cli.Runner { return new(lsRun) }, Schema: "ls/1", Output: &lsAnswer{},
-	}
-}
-
 type lsRun struct {
 	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
 	Kind  string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
@@ -110,7 +99,7 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	var only []*ai.Space
 	if c.Kind != "" {
 		if _, err := v.CheckKind(c.Kind); err != nil {
-			return nil, err
+			return nil, fault.Of(err).Try("rye ls")
 		}
 	}
 	if c.Space != "" {
@@ -195,7 +184,7 @@ func checkUserSpace(v *spaces.Items, label string) error {
 	if label != ai.User.String() || v.Root.Marker != workspace.MarkerFile {
 		return nil
 	}
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("in a project with %s the user space doesn't count", workspace.MarkerFile),
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("a project with %s doesn't use the user space", workspace.MarkerFile),
 		Why:  []string{"what works for you works for everybody who has the project; outside of it the space is there"},
 		Hint: []string{"rye docs spaces"}, Details: map[string]any{"space": label}}
 }

@@ -18,31 +18,12 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-func MvCommand() cli.Command {
-	return cli.Command{
-		Path: "mv", Quiet: true, Group: "items", Help: "Rename an item of the project.",
-		More: "The name, the category and the id in the file change too. A signature covers the id, so the item is signed again: " +
-			"automatically if your key's signature is valid, else with --sign. Signatures of other keys are lost, with a warning. A tool's other " +
-			"files move with it unless its directory holds another item. Items that name it get a warning and stay as they are.\n\n" +
-			"Examples:\n\n    rye mv tool:acme/fetch acme/web/fetch\n    rye mv --dry-run directive:acme/old acme/new\n    rye mv --sign tool:theirs/x acme/x",
-		Aka: []string{"rename", "move"},
-		New: func() cli.Runner { return new(mvRun) }, Schema: "mv/1", Output: mvAnswer{},
-	}
-}
-
 type mvRun struct {
 	Ref    string `arg:"" complete:"own" help:"Ref, or file below .ai."`
 	NewID  string `arg:"" name:"newid" help:"New id, such as acme/web/fetch."`
 	Sign   bool   `help:"Sign it even if another key signed it before."`
 	DryRun bool   `help:"Show what would be done; write nothing."`
 	trusts.KeyFlag
-}
-
-func (c *mvRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return trusts.CompleteKeys(a)
-	}
-	return nil
 }
 
 type mvAnswer struct {
@@ -60,10 +41,7 @@ type mvAnswer struct {
 }
 
 func (m mvAnswer) Text(t *cli.Terminal) {
-	verb := "moved"
-	if m.DryRun {
-		verb = "would move"
-	}
+	verb := cli.DryVerb(m.DryRun, "moved", "would move")
 	t.Printf("%s %s to %s  %s", verb, m.Old, m.Ref, m.File)
 	if n := len(m.Files); n > 0 {
 		t.Printf(", and %s of its tree", fault.Count(int64(n), "file"))

@@ -24,29 +24,20 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// NewCommand is rye new. Afterwards lock brings the project's lock up to date, if it has one.
-func NewCommand(lock func(context.Context, *cli.App) (bool, error)) cli.Command {
-	return cli.Command{
-		Path: "new", Quiet: true, Group: "items", Help: "Create an item from a template or a file and sign it.",
-		More: "KIND is directive, tool, knowledge, config, or what an extractor adds. ID is where it stands below the kind's directory: " +
-			"acme/fetch. A tool's template is chosen by --ext. With --from the file is taken as it is, without signatures that it has; it must " +
-			"say what an item of its kind has to say.\n\nExamples:\n\n    rye new tool acme/fetch --description 'Fetch a page'\n" +
-			"    rye new tool acme/count --ext sh\n    rye new tool acme/parse --from ./parse.py\n    rye new directive acme/review --no-sign",
-		Aka: []string{"generate", "scaffold"},
-		New: func() cli.Runner { return &newRun{lock: lock} }, Schema: "new/1", Output: newAnswer{},
-	}
-}
-
 type newRun struct {
 	Kind        string `arg:"" complete:"kind" help:"Kind of item."`
 	ID          string `arg:"" name:"id" help:"Id, such as acme/fetch."`
 	From        string `placeholder:"FILE" complete:"file" xor:"words,template" help:"Use this file instead of a template."`
-	Ext         string `placeholder:"EXT" xor:"template" help:"Template's language, by extension: py, yaml, sh, js, star."`
+	Ext         string `placeholder:"EXT" complete:"ext" xor:"template" help:"Template's language, by extension: py, yaml, sh, js, star."`
 	Description string `placeholder:"TEXT" xor:"words" help:"One-line description for the template."`
 	NoSign      bool   `help:"Leave it unsigned."`
 	DryRun      bool   `help:"Show what would be written; write nothing."`
 	trusts.KeyFlag
 	lock func(context.Context, *cli.App) (bool, error)
+	// made is the text of an item that a directive has returned, instead of a template or a file; approve is asked before it is
+	// written.
+	made    *Made
+	approve func(context.Context, *ai.Item, newAnswer) error
 }
 
 type newAnswer struct {
@@ -61,10 +52,7 @@ type newAnswer struct {
 }
 
 func (n newAnswer) Text(t *cli.Terminal) {
-	verb := "wrote"
-	if n.DryRun {
-		verb = "would write"
-	}
+	verb := cli.DryVerb(n.DryRun, "wrote", "would write")
 	how := "unsigned"
 	if n.Signed {
 		how = "signed with " + places.Short(n.Key)
@@ -75,18 +63,8 @@ func (n newAnswer) Text(t *cli.Terminal) {
 	t.Printf("%s %s  %s, %s\n", verb, n.File, n.Ref, how)
 }
 
-func (c *newRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	switch name {
-	case "key":
-		return trusts.CompleteKeys(a)
-	case "ext":
-		return []cli.Candidate{{Value: "py", Help: ""}, {Value: "sh", Help: ""}, {Value: "js", Help: ""}, {Value: "yaml", Help: ""}, {Value: "star", Help: ""}}
-	}
-	return nil
-}
-
 func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if _, err := places.OpenProject(a); err != nil {
+	if _, err := places.Paths(a).OpenProject(); err != nil {
 		return nil, orInit(a, err)
 	}
 	v, err := spaces.OpenItems(ctx, a)
@@ -112,6 +90,11 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	if c.DryRun {
 		return ans, nil
+	}
+	if c.approve != nil {
+		if err := c.approve(ctx, it, ans); err != nil {
+			return nil, err
+		}
 	}
 	unlock, err := aloneWith(ctx, a, it)
 	if err != nil {
@@ -209,7 +192,7 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 			Why: []string{markOf(k)}, Hint: []string{"rye docs items"}, Details: map[string]any{"ref": ref.String(), "file": from}})
 	case it.Model.Invalid():
 		f := v.Invalid(it, from)
-		if c.From == "" { // the template is as it should be, so it is what it was filled with
+		if c.From == "" && c.made == nil { // the template is as it should be, so it is what it was filled with
 			f.Text = fmt.Sprintf("%q would be no valid %s", ref, k.Name)
 		}
 		return none(f)
@@ -242,6 +225,9 @@ func markOf(k *model.Kind) string {
 
 // content returns the text of the item: the file's, or a template's.
 func (c *newRun) content(k *model.Kind, ref model.Ref) (edit.Text, error) {
+	if c.made != nil {
+		return edit.TextFrom(c.made.From, c.made.Extension, []byte(c.made.Content), k, ref)
+	}
 	if c.From != "" {
 		return edit.TextOf(c.From, k, ref)
 	}
@@ -249,7 +235,7 @@ func (c *newRun) content(k *model.Kind, ref model.Ref) (edit.Text, error) {
 	switch {
 	case len(have) == 0:
 		return edit.Text{}, fault.New(fault.Validation, "no template for a %s", k.Name).
-			Try("rye new "+fault.Quote(k.Name)+" "+fault.Quote(ref.ID)+" --from FILE").On("kind", k.Name)
+			Try("rye help new").On("kind", k.Name)
 	case c.Ext == "":
 		ext = have[0]
 	case !slices.Contains(have, ext):

@@ -13,18 +13,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
 
-func RmCommand() cli.Command {
-	return cli.Command{
-		Path: "rm", Quiet: true, Group: "items", Help: "Remove items from the project.",
-		More: "An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**'), or a file below .ai. Globs mean items of the project, " +
-			"or of the user outside of projects. The other files of a tool go with it if no other item is in its directory. It shows what would " +
-			"go, and asks; items that name what is removed are told.\n\nExamples:\n\n    rye rm tool:acme/fetch\n    rye rm --dry-run 'tool:acme/**'\n" +
-			"    rye --yes rm directive:acme/old",
-		Aka: []string{"delete"},
-		New: func() cli.Runner { return new(rmRun) }, Schema: "rm/1", Output: rmAnswer{},
-	}
-}
-
 type rmRun struct {
 	Items  []string `arg:"" name:"item" complete:"own" help:"Refs, globs or files."`
 	DryRun bool     `help:"Show what would be removed; remove nothing."`
@@ -44,10 +32,7 @@ type removedLine struct {
 }
 
 func (r rmAnswer) Text(t *cli.Terminal) {
-	verb := "removed"
-	if r.DryRun {
-		verb = "would remove"
-	}
+	verb := cli.DryVerb(r.DryRun, "removed", "would remove")
 	for _, l := range r.Removed {
 		t.Printf("%s %s\n", verb, l.words())
 	}

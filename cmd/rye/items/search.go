@@ -20,29 +20,6 @@ import (
 	"github.com/rye-build/rye/lock/items"
 )
 
-func SearchCommand() cli.Command {
-	return cli.Command{
-		Path: "search", Group: "items", Help: "Search items by their text.",
-		More: "It looks in everything that rye ls lists, the library and its documentation included. A QUERY may say\n\n" +
-			"    shell command            both words, anywhere in an item; so does shell AND command\n" +
-			"    shell OR bash            either\n" +
-			"    NOT shell, -shell        not that word\n" +
-			"    (read OR write) -bash    parentheses\n" +
-			"    \"run a command\"          the words in a row\n" +
-			"    \"run command\"~5          both, at most five words apart\n" +
-			"    deploy*, *sys*, wr?te    any characters, one character\n" +
-			"    kubernets~, kubernets~2  at most one or two typing errors away\n" +
-			"    name:bash                the word in that field: id, name, title, description, category, tags, content\n\n" +
-			"NOT binds strongest, then AND, then OR; they are upper case. Case and word order don't count otherwise. What begins with a minus comes " +
-			"behind \"--\". The best comes first: rare words count more, and so do titles and names. SCOPE is a kind and ids: tool:acme/web, " +
-			"'*:acme/**', or as RYE writes it, tool.acme.web.*. The index is a cache (rye cache list) that is brought up to date by each search; -v " +
-			"says what was read for it.\n\nExamples:\n\n    rye search fetch page\n    rye search '\"signed bundle\" OR lock*' --kind knowledge\n" +
-			"    rye search --scope tool:acme --limit 50 --json -- name:web -legacy",
-		Aka: []string{"find", "grep"},
-		New: func() cli.Runner { return new(SearchRun) }, Schema: "search/1", Output: searchAnswer{},
-	}
-}
-
 type SearchRun struct {
 	Query  []string `arg:"" name:"query" blank:"" help:"Words to find; \"\" finds everything."`
 	Kind   string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
@@ -163,7 +140,7 @@ func (c *SearchRun) narrow(v *spaces.Items, r *search.Request) error {
 			continue
 		}
 		if _, err := v.CheckKind(kind); err != nil {
-			return err
+			return fault.Of(err).Try("rye ls")
 		}
 		if r.Scope.Kind != "" && kind != r.Scope.Kind {
 			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)}
@@ -220,12 +197,12 @@ func (c *SearchRun) tell(v *spaces.Items, found *find.Found) {
 
 // QueryFault shows where a query has no meaning.
 func QueryFault(text string, err error, ascii bool) *fault.Error {
-	f := &fault.Error{Code: fault.Validation, Err: err, Text: "the query can't be understood: " + err.Error()}
+	f := &fault.Error{Code: fault.Validation, Err: err, Text: "invalid query: " + err.Error()}
 	bad, ok := errors.AsType[*query.ParseError](err)
 	if !ok {
 		return f
 	}
-	f.Text = "the query can't be understood: " + bad.Msg
+	f.Text = "invalid query: " + bad.Msg
 	f.Details = map[string]any{"query": text, "column": bad.Column, "hint": bad.Hint}
 	runes := []rune(text)
 	before := string(runes[:min(max(bad.Column-1, 0), len(runes))])

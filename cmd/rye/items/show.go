@@ -13,26 +13,17 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/reply"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/manifest/policy"
 )
-
-func ShowCommand() cli.Command {
-	return cli.Command{
-		Path: "show", Group: "items", Help: "Show an item's metadata, signatures and chain of executors.",
-		More: "It shows items that may not be used as well, and says so. --source writes the file's bytes, --body the prose of a directive or " +
-			"of knowledge: to a terminal with what could repaint it escaped, else as they are.\n\nExamples:\n\n    rye show tool:acme/fetch\n" +
-			"    rye show directive:acme/review --body\n    rye show tool:acme/fetch --source > fetch.py\n    rye show .ai/tools/acme/fetch.py --json",
-		Aka: []string{"info", "inspect", "view"},
-		New: func() cli.Runner { return new(showRun) }, Schema: "show/1", Output: &ShowAnswer{},
-	}
-}
 
 type showRun struct {
 	Ref    string `arg:"" complete:"ref" help:"Ref, or file below .ai."`
@@ -73,28 +64,20 @@ type ShowAnswer struct {
 
 // chainLine is a link of a chain, from the tool to the primitive.
 type chainLine struct {
-	Ref     string `json:"ref"`
-	Version string `json:"version"`
-	Space   string `json:"space"`
-	Raw     string `json:"raw"`
-	Trust   string `json:"trust"`
-	Reason  string `json:"reason"`
+	Ref     string     `json:"ref"`
+	Version string     `json:"version"`
+	Space   string     `json:"space"`
+	Raw     cas.Digest `json:"raw"`
+	Trust   string     `json:"trust"`
+	Reason  string     `json:"reason"`
 	words   string
-	short   string
 }
 
 // treeLine is the other files of a tool.
 type treeLine struct {
-	Digest string         `json:"digest"`
-	Dir    string         `json:"dir"` // in the space
-	Files  []treeFileLine `json:"files"`
-}
-
-type treeFileLine struct {
-	Path   string `json:"path"`
-	Mode   string `json:"mode"`
-	Size   int64  `json:"size"`
-	Digest string `json:"digest"`
+	Digest cas.Digest  `json:"digest"`
+	Dir    string      `json:"dir"` // in the space
+	Files  []tree.File `json:"files"`
 }
 
 // filesLine is the paths of the project that a tool touches.
@@ -169,8 +152,7 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 	w, found := v.Worth(ctx, it)
 	ans.itemLine = line(v, it, w)
 	ans.Kind, ans.ID, ans.Description, ans.Category, ans.Size = it.Ref.Kind, it.ID, m.Description, m.Category, int64(len(it.Bytes))
-	ans.Tags, ans.Secrets, ans.Permissions = append([]string{}, m.Tags...), []string{}, []string{}
-	ans.Format, ans.Wrong, ans.Chain, ans.Hides = it.Signed.Format.String(), (&check.Checker{Name: v.Name}).Fields(it.File, m.Problems), []chainLine{}, []string{}
+	ans.Tags, ans.Format, ans.Wrong = m.Tags, it.Signed.Format.String(), (&check.Checker{Name: v.Name}).Fields(it.File, m.Problems)
 	if it.Broken == nil {
 		ans.Stripped = it.Stripped.String()
 	}
@@ -212,7 +194,7 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 func (s *ShowAnswer) fields(m *model.Model) {
 	s.Fields = json.RawMessage("null")
 	if j, err := m.Fields.JSON(); err == nil {
-		if b, err := cli.Marshal(j); err == nil {
+		if b, err := reply.Marshal(j); err == nil {
 			s.Fields = b
 		}
 	}
@@ -221,8 +203,8 @@ func (s *ShowAnswer) fields(m *model.Model) {
 	case m.Tool != nil:
 		permissions = m.Tool.Permissions
 		s.Risk, s.Network = m.Tool.Risk.String(), m.Tool.Network.String()
-		s.Secrets = append(s.Secrets, m.Tool.Secrets...)
-		s.Files = &filesLine{Read: append([]string{}, m.Tool.Files.Read...), Write: append([]string{}, m.Tool.Files.Write...)}
+		s.Secrets = m.Tool.Secrets
+		s.Files = (*filesLine)(&m.Tool.Files)
 	case m.Directive != nil:
 		permissions = m.Directive.Permissions
 	}
@@ -258,10 +240,7 @@ func writeTree(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswe
 	if err != nil || t == nil {
 		return cas.Digest{}, ctx.Err()
 	}
-	ans.Tree = &treeLine{Digest: t.Digest.String(), Dir: anchor.Dir, Files: []treeFileLine{}}
-	for _, f := range t.Files {
-		ans.Tree.Files = append(ans.Tree.Files, treeFileLine{Path: f.Path, Mode: f.Mode.String(), Size: f.Size, Digest: f.Raw.String()})
-	}
+	ans.Tree = &treeLine{t.Digest, anchor.Dir, t.Files}
 	return t.Digest, nil
 }
 
@@ -288,8 +267,8 @@ func chain(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) e
 	for at := it; len(ans.Chain) < ai.MaxChain && !seen[at.Ref]; {
 		seen[at.Ref] = true
 		w, _ := v.Worth(ctx, at)
-		ans.Chain = append(ans.Chain, chainLine{Ref: at.Ref.String(), Version: at.Model.Version, Space: at.Space.Label, Raw: at.Raw.String(),
-			Trust: w.Trust, Reason: w.Reason, words: w.Words(), short: at.Raw.Short()})
+		ans.Chain = append(ans.Chain, chainLine{Ref: at.Ref.String(), Version: at.Model.Version, Space: at.Space.Label, Raw: at.Raw,
+			Trust: w.Trust, Reason: w.Reason, words: w.Words()})
 		t := at.Model.Tool
 		if t == nil || t.Primitive || t.Executor == "" {
 			break
@@ -382,16 +361,18 @@ func (s *ShowAnswer) runs(rows *showRows) {
 		}
 		var said struct {
 			Limits json.RawMessage `json:"limits"`
+			Tools  []string        `json:"tools"`
 		}
 		if json.Unmarshal(s.Fields, &said) == nil {
 			rows.add("limits", string(said.Limits))
+			rows.add("offers", strings.Join(said.Tools, ", "))
 		}
 		rows.add("interface", s.Interface)
 		rows.add("grants", s.Grants)
 	}
 	for i, l := range s.Chain {
 		if i > 0 {
-			rows.add("runs on", fmt.Sprintf("%s %s  %s, %s, %s", l.Ref, trusts.OrDash(l.Version), l.Space, l.short, l.words))
+			rows.add("runs on", fmt.Sprintf("%s %s  %s, %s, %s", l.Ref, trusts.OrDash(l.Version), l.Space, l.Raw.Short(), l.words))
 		}
 	}
 	for line := range strings.SplitSeq(s.ChainError, "\n") {
@@ -402,7 +383,7 @@ func (s *ShowAnswer) runs(rows *showRows) {
 	}
 	rows.add("tree", fmt.Sprintf("%s, %s", s.Tree.Digest, fault.Count(int64(len(s.Tree.Files)), "file")))
 	for _, f := range s.Tree.Files {
-		rows.add("  "+f.Path, fmt.Sprintf("%s, %d bytes, %s", f.Mode, f.Size, f.Digest))
+		rows.add("  "+f.Path, fmt.Sprintf("%s, %d bytes, %s", f.Mode, f.Size, f.Raw))
 	}
 }
 

@@ -22,25 +22,10 @@ import (
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/content"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
-
-func AddCommand() cli.Command {
-	return cli.Command{
-		Path: "add", Quiet: true, Group: "lock", Help: "Add a bundle or an item to the project and lock it.",
-		More: "All items of the bundle are locked with it; use: in rye.yaml narrows that. An item, given by its ref, is added to roots: in rye.yaml.\n\n" +
-			"A bundle comes from one place: --from names a project's directory, an archive, an archive's https address, or a repository of git at a " +
-			"branch, tag or commit; --index names the address or " +
-			"directory of a list of many versions (rye bundle index makes one). Without a range the newest version that there is, and what is " +
-			"compatible with it, will do. A bundle that is in rye.yaml already gets the new range or place.\n\nExamples:\n\n" +
-			"    rye add acme/base --index https://bundles.acme.example/index.yaml\n    rye add acme/base@^2.1 --index ../bundles\n" +
-			"    rye add acme/notes --from ../notes\n    rye add acme/style --from git+https://git.acme.example/style.git@main\n" +
-			"    rye add tool:rye/web/webfetch",
-		Aka: []string{"require", "get"},
-		New: func() cli.Runner { return new(addRun) }, Schema: "add/1", Output: &changeAnswer{},
-	}
-}
 
 type addRun struct {
 	Name  string   `arg:"" help:"Bundle's id, or an item's ref; ID@RANGE limits a bundle's versions."`
@@ -80,7 +65,7 @@ func (c *changeAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	return signs.Meet(ctx, a, c.From, nil, func() (cli.Answer, error) { return c.add(ctx, a) })
+	return signs.Meet(ctx, a, c.From+c.Index, nil, func() (cli.Answer, error) { return c.add(ctx, a) })
 }
 
 func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -151,7 +136,7 @@ func (c *addRun) source(l *places.Lock, id string) (ryeyaml.Source, error) {
 	case c.From == "" && c.Index == "" && known:
 		return old.Source, nil
 	case c.From == "" && c.Index == "":
-		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index", id).Try(l.App.With("--from", "DIR"), l.App.With("--index", "URL"))
+		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index", id).Try("rye docs sources")
 	}
 	where := c.From + c.Index
 	if !strings.Contains(where, "://") {
@@ -269,17 +254,6 @@ func (c *changeFlags) change(ctx context.Context, l *places.Lock, ans *changeAns
 	return err
 }
 
-func RemoveCommand() cli.Command {
-	return cli.Command{
-		Path: "remove", Quiet: true, Group: "lock", Help: "Remove bundles and roots from the project.",
-		More: "Removes requirements, given by bundle ids, and roots, given by refs or globs, from rye.yaml, and what only they needed from the lock. " +
-			"It is refused while another item uses one of the bundle's items.\n\nExamples:\n\n    rye remove acme/base\n" +
-			"    rye remove acme/base tool:acme/base/fetch\n    rye remove acme/base --dry-run",
-		Aka: []string{"drop", "unrequire", "uninstall"},
-		New: func() cli.Runner { return new(removeRun) }, Schema: "remove/1", Output: &changeAnswer{},
-	}
-}
-
 type removeRun struct {
 	Names []string `arg:"" name:"name" complete:"required" help:"Bundles' ids in rye.yaml, or roots."`
 	changeFlags
@@ -328,16 +302,6 @@ func (c *removeRun) explain(l *places.Lock, ans *changeAnswer, f *fault.Error) {
 	f.Hint = []string{fault.Command("rye remove", slices.Concat(c.Names, roots)...)}
 }
 
-func UpdateCommand() cli.Command {
-	return cli.Command{
-		Path: "update", Quiet: true, Group: "lock", Help: "Update bundles to the newest versions that rye.yaml allows.",
-		More: "Without a name all of them. It is rye lock --update; rye outdated says what there is. What rye.yaml doesn't allow is allowed by " +
-			"another range there: rye add acme/base@^3.\n\nExamples:\n\n    rye update\n    rye update acme/base\n    rye update --dry-run",
-		Aka: []string{"upgrade", "up"},
-		New: func() cli.Runner { return new(updateRun) }, Schema: "lock/1", Output: &LockAnswer{},
-	}
-}
-
 type updateRun struct {
 	Bundles []string `arg:"" optional:"" name:"bundle" complete:"required" help:"Bundles' ids."`
 	changeFlags
@@ -345,15 +309,6 @@ type updateRun struct {
 
 func (c *updateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return (&lockRun{Names: c.Bundles, Update: true, Accept: c.Accept, DryRun: c.DryRun}).Run(ctx, a)
-}
-
-func OutdatedCommand() cli.Command {
-	return cli.Command{
-		Path: "outdated", Group: "lock", Help: "List bundles that have newer versions.",
-		More: "ALLOWED is the newest that all ranges contain, which rye update takes; LATEST the newest that there is. It exits with 1 if there is " +
-			"anything to update.\n\nExamples:\n\n    rye outdated\n    rye outdated --json",
-		New: func() cli.Runner { return new(outdatedRun) }, Schema: "outdated/1", Output: outdatedAnswer{},
-	}
 }
 
 type outdatedRun struct{}
@@ -371,7 +326,7 @@ type outdatedLine struct {
 
 func (o outdatedAnswer) Text(t *cli.Terminal) {
 	if len(o.Bundles) == 0 {
-		t.Note("every bundle is the newest there is")
+		t.Note("all bundles are up to date")
 		return
 	}
 	rows := [][]string{{"BUNDLE", "LOCKED", "ALLOWED", "LATEST"}}
@@ -382,18 +337,12 @@ func (o outdatedAnswer) Text(t *cli.Terminal) {
 }
 
 func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := places.OpenLock(a, false)
+	l, err := openLocked(a, true)
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
-	if err := l.NeedLock(); err != nil {
-		return nil, err
-	}
-	if err := l.Open(); err != nil {
-		return nil, err
-	}
-	chosen, err := lock.Choose(ctx, content.Request(ctx, l.Lock))
+	chosen, err := relock.Choose(ctx, content.Request(ctx, l.Lock))
 	if err != nil {
 		return nil, err
 	}

@@ -23,19 +23,9 @@ import (
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/workspace"
 )
-
-func DiffCommand() cli.Command {
-	return cli.Command{
-		Path: "diff", Group: "lock", Help: "Compare the project with its lock.",
-		More: "Without arguments the working tree is compared with rye.lock, with a REF one item of it. With one file it is that lock against the project's, " +
-			"with two the first against the second: git show main:rye.lock > old.lock gives one. Of items it tells what they ask for, what they may do, " +
-			"and the words of their text.\n\nExamples:\n\n    rye diff\n    rye diff tool:acme/fetch\n    rye diff old.lock\n    rye diff old.lock new.lock --json",
-		Aka: []string{"compare", "changes", "status"},
-		New: func() cli.Runner { return new(diffRun) }, Schema: "diff/1", Output: &lockDiff{},
-	}
-}
 
 type diffRun struct {
 	From string `arg:"" optional:"" name:"ref|lock" complete:"pinned" help:"Item's ref, or lock file."`
@@ -165,7 +155,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 	}
 	r := content.Request(ctx, l.Lock)
 	r.Update, r.Toolchain = []string{lock.Library}, session.Toolchain(l.Lock, places.MachineHost(l.App))
-	made, err := lock.Make(ctx, r)
+	made, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		ans.Problems = append(ans.Problems, problems(ctx, l, closed)...)
 		return drift(ctx, l, ans)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
@@ -42,12 +41,10 @@ func graph(ctx context.Context, l *places.Lock) (*lockGraph, error) {
 	for i := range l.Old.Bundles {
 		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
 	}
-	asked := l.Asked(ctx, l.Dir)
-	v, err := ai.NewView(ctx, ai.Options{Spaces: set.Spaces(), Trust: asked, MayOverride: l.Trust.Root.Side.Policy.MayOverride})
+	v, admit, err := l.OpenView(ctx, l.Trust, l.Asked(ctx, l.Dir), set.Spaces()...)
 	if err != nil {
 		return nil, err
 	}
-	admit := ai.NewAdmitter(v, asked)
 	admit.KeepTrees()
 	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(l)})
 	if problems := problems(ctx, l, err); len(problems) > 0 {

@@ -30,23 +30,6 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-func LockCommand() cli.Command {
-	return cli.Command{
-		Path: "lock", Quiet: true, Group: "lock", Help: "Pin every item that the project can reach.",
-		More: "rye.yaml says what is needed and where the roots are; rye.lock says which bytes that is: the version of each bundle, and for each item its " +
-			"digest, its signers, and the digests of its interface and of what it asks for. Only what must change is changed: versions stay unless " +
-			"--update names them. Every item must be valid, and signed as the policy requires.\n\n" +
-			"What weakens the lock is refused and shown: another signer, an older signature format, wider grants, a higher risk, another source. " +
-			"--accept NAME takes it for one item or bundle.\n\n" +
-			"--check changes nothing, asks no network, and exits with 1 where rye lock would change something: for pipelines. --resolve chooses versions " +
-			"anew, and heals a lock in which git has left a merge unfinished. --sign REF signs items first, as rye sign does; --sign alone those that " +
-			"this key has signed before and that were changed since, which it shows and asks for.\n\nExamples:\n\n    rye lock\n    rye lock --check\n" +
-			"    rye lock --update acme/base\n    rye lock --sign tool:acme/fetch\n    rye lock --accept acme/base",
-		Aka: []string{"freeze", "pin"},
-		New: func() cli.Runner { return new(lockRun) }, Schema: "lock/1", Output: &LockAnswer{},
-	}
-}
-
 type lockRun struct {
 	Names     []string `arg:"" optional:"" name:"name" complete:"locked" help:"Bundles for --update (rye/std: the library), items for --sign."`
 	Check     bool     `help:"Change nothing; exit with 1 if out of date."`
@@ -82,7 +65,7 @@ func (c *LockAnswer) Text(t *cli.Terminal) {
 	verb := "unchanged"
 	switch {
 	case c.Checked && c.Changed:
-		verb = "not as it would be made"
+		verb = "out of date"
 	case c.Checked:
 		verb = "current"
 	case c.Changed && !c.Written:
@@ -128,7 +111,7 @@ func printChanges(t *cli.Terminal, all []lockfile.Change) {
 
 // Relock brings the project's lock up to date, if it has one, and reports whether that changed it.
 func Relock(ctx context.Context, a *cli.App) (bool, error) {
-	p, err := places.OpenProject(a)
+	p, err := places.Paths(a).OpenProject()
 	if err != nil {
 		return false, err
 	}
@@ -143,6 +126,14 @@ func Relock(ctx context.Context, a *cli.App) (bool, error) {
 }
 
 func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	run := func() (cli.Answer, error) { return c.lock(ctx, a) }
+	if c.Check || c.DryRun {
+		return run() // which changes nothing, and so doesn't offer to
+	}
+	return signs.Meet(ctx, a, "", nil, run)
+}
+
+func (c *lockRun) lock(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := c.sensible(a); err != nil {
 		return nil, err
 	}
@@ -164,18 +155,17 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		open = func(conflict bool) (*places.Lock, error) { return places.OpenUserLock(a, conflict) }
 	}
 	l, err := open(c.Resolve)
-	if err != nil {
-		return nil, c.no(err)
+	if err != nil && c.Check && fault.CodeOf(err) == fault.LockMismatch {
+		return nil, fault.Of(err).Asked() // what is there can't be the lock
+	} else if err != nil {
+		return nil, err
 	}
 	defer l.Close()
 	l.AllowUser = c.AllowUser && !c.User
-	if c.Check {
-		if err := l.NeedLock(); err != nil {
-			return nil, fault.Of(err).Asked()
-		}
-	}
 	if !c.Check {
 		err = l.Open()
+	} else if err := l.NeedLock(); err != nil {
+		return nil, fault.Of(err).Asked()
 	}
 	if err == nil && (c.Check || c.User) {
 		err = l.Look(ctx)
@@ -187,14 +177,6 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return c.make(ctx, l, ans)
 	}
 	return nil, err
-}
-
-// no makes the answer to --check of what can't be the lock.
-func (c *lockRun) no(err error) error {
-	if f := fault.Of(err); c.Check && f.Code == fault.LockMismatch {
-		return f.Asked()
-	}
-	return err
 }
 
 // sensible refuses flags that don't go together.
@@ -311,7 +293,7 @@ func warn(l *places.Lock, result *change.Result, ans *LockAnswer) {
 // signItems signs items before the lock is made, which will have these bundles.
 func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
 	if c.User {
-		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project", Hint: []string{"rye sign REF"}}
+		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project", Hint: []string{"rye sign --all"}}
 	}
 	key, err := trusts.SigningKey(ctx, l.App, c.Key)
 	if err != nil {

@@ -70,8 +70,8 @@ func Remembered(ctx context.Context, l *places.Lock) (ok bool) {
 
 // unread is the lock before it is read; nil where what is wrong is for others to report.
 func (c *lockRun) unread(a *cli.App) *places.Lock {
-	w, err := places.UnreadWorkspace(a)
-	if err != nil || c.AllowUser { // the user's space isn't looked at here
+	w := places.UnreadWorkspace(a)
+	if c.AllowUser { // the user's space isn't looked at here
 		return nil
 	}
 	if c.User {

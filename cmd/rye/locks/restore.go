@@ -11,17 +11,6 @@ import (
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
-func RestoreCommand() cli.Command {
-	return cli.Command{
-		Path: "restore", Quiet: true, Group: "lock", Help: "Restore items to their locked content.",
-		More: "The bytes come from .ai/vendor or the store. All files of a tool are put back, or none; files beside it that the lock doesn't know are left and " +
-			"told of. What was there before goes into the store, and its digest is said: rye store cat gives it back.\n\nExamples:\n\n" +
-			"    rye restore tool:acme/fetch\n    rye restore '**' --dry-run",
-		Aka: []string{"revert", "reset"},
-		New: func() cli.Runner { return new(restoreRun) }, Schema: "restore/1", Output: restoreAnswer{RestoreResult: &content.RestoreResult{}},
-	}
-}
-
 type restoreRun struct {
 	Items  []string `arg:"" name:"item" complete:"pinned" help:"Refs or globs of locked items."`
 	DryRun bool     `name:"dry-run" help:"Show what would change; write nothing."`
@@ -48,7 +37,7 @@ func (r restoreAnswer) Text(t *cli.Terminal) {
 		}
 		t.Printf("%s  %s  %s\n", verb, f.File, f.Ref)
 		if f.Before != "" && !r.DryRun {
-			t.Note("what was there is %s", f.Before)
+			t.Note("previous content: %s", f.Before)
 		}
 	}
 	if len(r.Files) == 0 && r.Items > 0 && !r.failed {
@@ -67,14 +56,11 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		defer unlock()
 	}
-	l, err := places.OpenLock(a, false)
+	l, err := openLocked(a, false)
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
-	if err := l.NeedLock(); err != nil {
-		return nil, err
-	}
 	pins, err := c.pins(ctx, l)
 	if err != nil {
 		return nil, err

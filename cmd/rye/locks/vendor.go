@@ -9,17 +9,6 @@ import (
 	"github.com/rye-build/rye/lock/content"
 )
 
-func VendorCommand() cli.Command {
-	return cli.Command{
-		Path: "vendor", Quiet: true, Group: "lock", Help: "Copy everything locked into .ai/vendor, to be committed.",
-		More: "A clone with it needs no store, no network and no home: a policy to trust by is enough. There are few files; what has not changed is not " +
-			"touched, and two branches that both vendored merge without a conflict. What isn't here yet is fetched first, as rye fetch does it. " +
-			"--check changes nothing, and exits with 1 if something is missing, damaged or too much.\n\nExamples:\n\n    rye vendor\n    rye vendor --check\n" +
-			"    git add .ai/vendor",
-		New: func() cli.Runner { return new(vendorRun) }, Schema: "vendor/1", Output: VendorAnswer{VendorResult: &content.VendorResult{}},
-	}
-}
-
 type vendorRun struct {
 	Check bool `help:"Change nothing; exit with 1 if out of date."`
 }
@@ -55,17 +44,14 @@ func (c *vendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		defer unlock()
 	}
-	l, err := places.OpenLock(a, false)
-	if err == nil {
-		defer l.Close()
-		err = l.NeedLock()
-	}
+	l, err := openLocked(a, !c.Check)
 	if f, ok := fault.Find(err); ok && c.Check && (f.Code == fault.NotLocked || f.Code == fault.LockMismatch) {
 		return nil, f.Asked() // as rye lock --check answers
 	}
 	if err != nil {
 		return nil, err
 	}
+	defer l.Close()
 	if c.Check {
 		r, err := content.CheckVendor(ctx, l.Lock)
 		if r == nil {
@@ -75,9 +61,6 @@ func (c *vendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			a.Term.Warn("%s was not written by rye and is left alone", path)
 		}
 		return VendorAnswer{r, err != nil}, err
-	}
-	if err := l.Open(); err != nil {
-		return nil, err
 	}
 	if _, err := fetch(ctx, l); err != nil {
 		return nil, err

@@ -17,16 +17,6 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-func WhyCommand() cli.Command {
-	return cli.Command{
-		Path: "why", Group: "lock", Help: "Show why an item, a bundle or a package is locked.",
-		More: "It shows a shortest way from a root of the project, and every item that uses it directly.\n\nExamples:\n\n    rye why tool:rye/core/primitives/subprocess\n" +
-			"    rye why acme/base\n    rye why pypi:requests@2.32.3",
-		Aka: []string{"explain"},
-		New: func() cli.Runner { return new(whyRun) }, Schema: "why/1", Output: whyAnswer{},
-	}
-}
-
 type whyRun struct {
 	Name string `arg:"" complete:"locked" help:"Item's ref, bundle's id, or package with version."`
 }
@@ -118,16 +108,6 @@ func notLocked(ctx context.Context, l *places.Lock, name string) error {
 		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
 	}
 	return f
-}
-
-func TreeCommand() cli.Command {
-	return cli.Command{
-		Path: "tree", Group: "lock", Help: "Show the tree of locked dependencies.",
-		More: "What was unfolded before is marked by (*) and not unfolded again. --depth 1 shows the roots and what they use. With -v it shows the " +
-			"extractors too, which say what the files of a kind mean.\n\nExamples:\n\n    rye tree\n" +
-			"    rye tree directive:acme/release --depth 2",
-		New: func() cli.Runner { return new(treeRun) }, Schema: "tree/1", Output: treeAnswer{},
-	}
 }
 
 type treeRun struct {

@@ -75,9 +75,3 @@ func (c *StatCache) Finish(ctx context.Context, a *cli.App) {
 		a.Count("stat cache rebuilt").Store(n.Rebuilt)
 	}
 }
-
-// Copies is the cache of what chains run from.
-func Copies(a *cli.App) (string, error) {
-	s := a.Dir(cli.CachePlace)
-	return filepath.Join(s.Value, "exec"), s.Err
-}

@@ -23,7 +23,7 @@ func Open(a *cli.App, path string) (*os.File, error) {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		f := fault.Of(err)
-		f.Text = fmt.Sprintf("there is no file %q", path)
+		f.Text = fmt.Sprintf("file %q not found", path)
 		return nil, f
 	}
 	if err != nil {
@@ -48,7 +48,7 @@ func RefuseLinks(a *cli.App, file string) error {
 	if err != nil {
 		return err
 	}
-	if p, err := OpenProject(a); err == nil {
+	if p, err := Paths(a).OpenProject(); err == nil {
 		return osfile.RefuseLinks(file, wd, p.Root)
 	}
 	return osfile.RefuseLinks(file, wd)

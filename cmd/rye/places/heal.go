@@ -27,7 +27,7 @@ func Healing(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID, do fun
 
 // heal reports whether anything of root was put into the store again.
 func heal(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) bool {
-	p, err := FindProject(a)
+	p, err := Paths(a).FindProject()
 	if err != nil {
 		return false
 	}

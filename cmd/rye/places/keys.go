@@ -35,10 +35,10 @@ func CheckKeyPlaces(a *cli.App) error {
 	if tree, dir := keysInTree(a); tree != "" {
 		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q", dir, tree),
 			Why:     []string{"a link leads there from the user space; every copy of the tree has the keys"},
-			Hint:    []string{"USER_SPACE=DIR rye key import " + fault.Quote(filepath.Join(dir, "private_key.pem"))},
+			Hint:    []string{"USER_SPACE=\"$(mktemp -d)\" rye key import " + fault.Quote(filepath.Join(dir, "private_key.pem"))},
 			Details: map[string]any{"reason": "key-in-tree", "path": dir}}
 	}
-	p, err := OpenProject(a)
+	p, err := Paths(a).OpenProject()
 	if err != nil {
 		return nil // there is none, or what needs it says why
 	}
@@ -143,7 +143,7 @@ func CheckStrays(a *cli.App) *Finding {
 	if tree, dir := keysInTree(a); tree != "" {
 		return &Finding{Status: StatusWarn, Detail: fmt.Sprintf("the keys are kept in %q, inside of the tree %q: nothing is signed with them", dir, tree)}
 	}
-	p, err := OpenProject(a)
+	p, err := Paths(a).OpenProject()
 	if errors.Is(err, workspace.ErrNoProject) || err != nil {
 		return nil
 	}
@@ -181,7 +181,7 @@ func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error)
 	}
 	pem, err := ReadArgument(ctx, a, arg)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
-		return key.Public{}, fmt.Errorf("%q is neither a file nor a public key: %w", arg, asText)
+		return key.Public{}, fault.Wrap(asText, "%q is neither a file nor a public key: %s", arg, asText).Try("rye key list", "rye trust list")
 	}
 	if err != nil {
 		return key.Public{}, err

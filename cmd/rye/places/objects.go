@@ -15,16 +15,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// StoreGroup is what "rye store" alone shows.
-func StoreGroup() cli.Command {
-	return cli.Command{
-		Path: "store", Group: "store", Help: "Work with the object store.",
-		Aka: []string{"cas", "objects"},
-		More: "An OBJECT is a digest (blake3: and 64 digits), the first four digits or more of one, or the name of a ref; " +
-			"OBJECT:PATH is what lies at PATH in a tree. Only whole digests are ever written anywhere.",
-	}
-}
-
 // ReadStore opens the store to read from it. A store that isn't there is an empty answer's error. One that only a newer
 // rye may write to can be read if its format says so.
 func ReadStore(a *cli.App) (*disk.Store, error) {
@@ -181,11 +171,7 @@ func CompleteObjects(a *cli.App) []cli.Candidate {
 	}
 	defer s.Close()
 	refs, _ := s.Refs()
-	out := make([]cli.Candidate, 0, len(refs))
-	for _, r := range refs {
-		out = append(out, cli.Candidate{Value: r.Name, Help: r.ID.Kind.String() + " " + r.ID.Digest.Short()})
-	}
-	return out
+	return cli.Offer(refs, func(r disk.Ref) (string, string) { return r.Name, r.ID.Kind.String() + " " + r.ID.Digest.Short() })
 }
 
 // readObject returns a whole object that is bounded by what it is: a tree, a document.

@@ -30,7 +30,7 @@ func ToWrite(a *cli.App, name string) (string, error) {
 // NoPlace says that the directory is missing in which a file is to be written; nil if it is there.
 func NoPlace(name, path string) error {
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Text: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),
+		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Text: fmt.Sprintf("directory %q not found", filepath.Dir(name)),
 			Hint: []string{"mkdir -p " + fault.Quote(filepath.Dir(name))}, Err: err}
 	}
 	return nil

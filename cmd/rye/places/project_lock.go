@@ -18,7 +18,7 @@ const waitNoted = time.Second
 func Alone(ctx context.Context, a *cli.App, user bool) (unlock func(), err error) {
 	dir := cli.UserSpace(a.UserBase())
 	if !user {
-		p, err := FindProject(a)
+		p, err := Paths(a).FindProject()
 		dir = cli.Setting{Value: p.Root, Err: err}
 	}
 	if dir.Err != nil || dir.Value == "" {

@@ -1,8 +1,10 @@
 package places
 
 import (
+	"io"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -42,4 +44,17 @@ func self() string {
 		return ""
 	}
 	return path
+}
+
+// Unattended returns the surroundings of a command that a tool runs in a project, "" for this one. It can't prompt, takes
+// nothing as confirmed, knows bundles by id alone, and writes its messages to errs.
+func Unattended(a *cli.App, project string, errs io.Writer) *cli.App {
+	b := &cli.App{Host: a.Host, Globals: a.Globals, Commands: a.Commands, Clock: a.Clock, ByID: true}
+	b.Stdin, b.Hidden, b.Chdir, b.Globals.Yes = strings.NewReader(""), nil, nil, false
+	if project != "" {
+		b.Globals.Project, b.Getwd = project, func() (string, error) { return project, nil }
+	}
+	b.Term = cli.NewTerminal(cli.Stream{Writer: io.Discard}, cli.Stream{Writer: errs})
+	b.Term.Quiet = true
+	return b
 }

@@ -30,10 +30,6 @@ type Edit struct {
 
 // EditPolicy changes the root policy: it shows the difference, asks, and writes.
 func EditPolicy(ctx context.Context, a *cli.App, e Edit) (ans TrustChange, err error) {
-	p, err := Paths(a)
-	if err != nil {
-		return ans, err
-	}
 	e.Approve = func(c trust.Change) error {
 		if e.Before != nil {
 			e.Before()
@@ -50,7 +46,7 @@ func EditPolicy(ctx context.Context, a *cli.App, e Edit) (ans TrustChange, err e
 		ans.shown = true
 		return a.Confirm(ctx, e.Question)
 	}
-	ans.Change, err = p.EditPolicy(ctx, a.Now(), e.Edit)
+	ans.Change, err = Paths(a).EditPolicy(ctx, a.Now(), e.Edit)
 	if err != nil {
 		return TrustChange{}, err
 	}

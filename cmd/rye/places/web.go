@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/web"
 )
 
@@ -18,7 +19,7 @@ const smallWait = 5 * time.Minute
 func getSmall(ctx context.Context, a *cli.App, address string, most int64, stranger bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, smallWait, &web.SlowError{Phase: web.Everything, After: smallWait})
 	defer cancel()
-	file, _, err := web.New(web.Options{Stranger: stranger, Again: func(err error, in time.Duration) { AskedAgain(a, err, in) }}).Get(ctx, address, most)
+	file, _, err := web.New(webOptions(a, stranger)).Get(ctx, address, most)
 	if err != nil {
 		if refused, ok := errors.AsType[*web.RefusedError](err); ok {
 			refused.Unnamed = "" // the hosts in a policy are those of bundles
@@ -27,6 +28,19 @@ func getSmall(ctx context.Context, a *cli.App, address string, most int64, stran
 	}
 	defer file.Close()
 	return io.ReadAll(file)
+}
+
+// Fetcher fetches from the addresses that the user names; nil offline.
+func Fetcher(a *cli.App) source.Fetcher {
+	if a.IsOffline() {
+		return nil
+	}
+	return web.New(webOptions(a, false))
+}
+
+// webOptions are those of a client; its addresses are a stranger's or the user's own.
+func webOptions(a *cli.App, stranger bool) web.Options {
+	return web.Options{Stranger: stranger, PlainHTTP: a.Globals.PlainHTTP, Again: func(err error, in time.Duration) { AskedAgain(a, err, in) }}
 }
 
 // AskedAgain says that a server is asked again.

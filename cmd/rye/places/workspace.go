@@ -54,7 +54,7 @@ func Options(a *cli.App) workspace.Options {
 		}
 	}
 	return workspace.Options{
-		Now: a.Now, Offline: a.IsOffline(), Show: a.FromHere,
+		Now: a.Now, Offline: a.IsOffline(), PlainHTTP: a.Globals.PlainHTTP, Show: a.FromHere,
 		Warn: say(a.Term.Warn), Detail: say(a.Term.Detail),
 		Extractors: func(ignored []*ai.ItemError) { WarnExtractors(a, ignored) },
 		Retried:    func(err error, in time.Duration) { AskedAgain(a, err, in) },
@@ -64,11 +64,7 @@ func Options(a *cli.App) workspace.Options {
 
 // OpenWorkspace opens the project of this command, or what the user has outside of projects.
 func OpenWorkspace(a *cli.App) (*Workspace, error) {
-	p, err := Paths(a)
-	if err != nil {
-		return nil, err
-	}
-	w, err := workspace.Open(context.Background(), p, Options(a))
+	w, err := workspace.Open(context.Background(), *Paths(a), Options(a))
 	if err != nil {
 		return nil, err
 	}
@@ -120,11 +116,7 @@ func OpenLock(a *cli.App, conflict bool) (*Lock, error) {
 
 // OpenUserLock opens the user's own lock.
 func OpenUserLock(a *cli.App, conflict bool) (*Lock, error) {
-	w, err := UnreadWorkspace(a)
-	if err != nil {
-		return nil, err
-	}
-	l, err := w.UserLock(conflict)
+	l, err := UnreadWorkspace(a).UserLock(conflict)
 	if err != nil {
 		return nil, err
 	}
@@ -132,12 +124,8 @@ func OpenUserLock(a *cli.App, conflict bool) (*Lock, error) {
 }
 
 // UnreadWorkspace is a workspace whose project isn't looked for.
-func UnreadWorkspace(a *cli.App) (*Workspace, error) {
-	p, err := Paths(a)
-	if err != nil {
-		return nil, err
-	}
-	return &Workspace{workspace.Unread(p, Options(a)), a}, nil
+func UnreadWorkspace(a *cli.App) *Workspace {
+	return &Workspace{workspace.Unread(*Paths(a), Options(a)), a}
 }
 
 // MachineHost is what this machine has for chains and for programs that rye starts itself.

@@ -1,2 +1,2 @@
-// Package runs has the commands that run tools: exec, test, build and auth.
+// Package runs has the commands that run tools and directives: exec, run, thread resume and test.
 package runs

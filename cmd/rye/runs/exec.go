@@ -3,7 +3,6 @@ package runs
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
@@ -25,29 +25,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/sink"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
-
-func ExecCommand() cli.Command {
-	return cli.Command{
-		Path: "exec", Group: "run", Help: "Run a pinned tool in a sandbox.",
-		More: "With a lock, rye runs the locked files and refuses a working tree that differs. rye diff shows the difference, " +
-			"--pinned ignores the working tree, and --dev runs this one tool from the working tree with the rights of an unsigned tool. " +
-			"Without a rye.yaml, the tool runs from .ai.\n\n" +
-			"Give each parameter as -p NAME=VALUE, before or after the tool, or all of them as JSON with --params. " +
-			"Words without -p are refused, also after --. rye exec REF --help lists the parameters of a tool.\n\n" +
-			"Every call is logged: rye audit list.\n\n" +
-			"Examples:\n\n    rye exec acme/fetch -p url=https://example.com -p retries=3\n" +
-			"    rye exec acme/fetch --params @call.json --timeout 30s\n    rye exec acme/fetch --help\n" +
-			"    rye exec acme/fetch --dry-run\n    rye exec acme/fetch --receipt call.receipt.json\n" +
-			"    rye exec acme/watch --sink jsonl:events.jsonl",
-		Aka: []string{"execute", "run", "x", "call", "start"},
-		New: func() cli.Runner { return new(execRun) }, Schema: "exec/1", Output: execAnswer{},
-	}
-}
 
 type execRun struct {
 	Ref     string        `arg:"" complete:"ref" help:"Tool to run."`
@@ -63,74 +45,8 @@ type execRun struct {
 }
 
 type execAnswer struct {
-	Call       string           `json:"call"`
-	Ref        string           `json:"ref"`
-	Digest     string           `json:"digest"`
-	Status     string           `json:"status"` // "ok", "failed", "timeout", "cancelled", "refused"; "planned" with --dry-run
-	Result     json.RawMessage  `json:"result"`
-	Exit       int              `json:"exit"`
-	Chain      []execLink       `json:"chain"`
-	Lock       string           `json:"lock,omitempty"`
-	Dev        bool             `json:"dev,omitempty"`
-	Stranger   bool             `json:"stranger"`
-	Grants     execGrants       `json:"grants"`
-	Sandbox    execSandbox      `json:"sandbox"`
-	Unpinned   []execProgram    `json:"unpinned"`
-	Pinned     []execProgram    `json:"pinned"`
-	Packages   []execPackage    `json:"packages,omitempty"` // of the tool, as the lock calls them
-	DurationMS int64            `json:"duration_ms"`
-	Usage      map[string]int64 `json:"usage,omitempty"`
-	Applied    []string         `json:"applied,omitempty"` // by the wrapper, such as another try
-	Receipt    string           `json:"receipt,omitempty"` // its digest
-	Problems   []params.Problem `json:"problems,omitempty"`
-	Plan       *execPlan        `json:"plan,omitempty"`
-	shown      bool             // what the tool wrote was passed on while it ran
-}
-
-type execLink struct {
-	Ref     string   `json:"ref"`
-	Space   string   `json:"space"`
-	Digest  string   `json:"digest"`
-	Tree    string   `json:"tree,omitempty"`
-	Signers []string `json:"signers"`
-}
-
-type execGrants struct {
-	Permissions []string `json:"permissions"`
-	Read        []string `json:"read"`
-	Write       []string `json:"write"`
-	Network     []string `json:"network"`            // hosts, "*" for all
-	Secrets     []string `json:"secrets"`            // by name
-	Withheld    []string `json:"withheld,omitempty"` // secrets that it declares and may not have
-}
-
-type execSandbox struct {
-	Need     string   `json:"need"`
-	Level    string   `json:"level,omitempty"`
-	Enforced []string `json:"enforced"`
-}
-
-type execProgram struct {
-	Name    string `json:"name"`
-	Path    string `json:"path"`
-	Version string `json:"version,omitempty"`
-	Digest  string `json:"digest"`
-}
-
-type execPackage struct {
-	Name   string `json:"name"`
-	Digest string `json:"digest"`
-}
-
-// execPlan is what only --dry-run shows.
-type execPlan struct {
-	Params json.RawMessage `json:"params"`
-	Config json.RawMessage `json:"config"`
-	Set    []string        `json:"set"` // variables that .env and the chain set
-	Read   []string        `json:"read"`
-	Write  []string        `json:"write"`
-	// Undecided says that Python has to be asked which packages are for it, and nothing was started.
-	Undecided bool `json:"undecided,omitempty"`
+	*session.Report
+	shown bool // what the tool wrote was passed on while it ran
 }
 
 func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -146,18 +62,17 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer s.Close()
-	p, err := s.Prepare(ctx, &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.given(a), Dry: c.DryRun})
+	p, err := s.Prepare(ctx, &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.given(a), Dry: c.DryRun, Door: c.door(a)})
 	if err != nil {
-		return nil, reworded(a, err)
+		return nil, Reworded(a, err)
 	}
 	defer p.Close()
 	if p.Damage != nil {
 		a.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", p.Damage)
 	}
-	ans := c.answer(p)
+	ans := &execAnswer{Report: session.NewReport(p)}
 	if c.DryRun {
-		ans.Status = "planned"
-		return ans, ans.plan(p)
+		return ans, ans.AddPlan(p)
 	}
 	return c.call(ctx, a, s, p, ans)
 }
@@ -215,7 +130,7 @@ func (c *execRun) target(a *cli.App) (err error) {
 }
 
 // call runs what was prepared.
-func (c *execRun) call(ctx context.Context, a *cli.App, s *opened, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
+func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
 	// If the reader of the output goes away, the next write fails and ends the tool. It must not end rye before the end of
 	// the call is logged.
 	unread := make(chan os.Signal, 1)
@@ -240,7 +155,7 @@ func (c *execRun) call(ctx context.Context, a *cli.App, s *opened, p *exec.Plan,
 	if r == nil {
 		return nil, err
 	}
-	ans.result(r)
+	ans.AddResult(r)
 	if c.Receipt != "" && r.Receipt != nil {
 		if err := osfile.WriteFile(c.Receipt, 0o644, true, osfile.BytesOf(r.Receipt)); errors.Is(err, fs.ErrExist) {
 			return ans, c.receiptThere() // since check has looked
@@ -305,10 +220,10 @@ func onlyTool(ref model.Ref) error {
 	case "tool":
 		return nil
 	case "directive":
-		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directive, which a model runs and exec doesn't", ref),
-			Hint: []string{"rye show " + fault.Quote(ref.String())}, Details: map[string]any{"ref": ref.String()}}
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directive: rye run runs it with a model", ref),
+			Hint: []string{"rye run " + fault.Quote(ref.String())}, Details: map[string]any{"ref": ref.String()}}
 	}
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no tool, and only tools are executed", ref),
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a tool; only tools can be run", ref),
 		Hint: []string{"rye show " + fault.Quote(ref.String()), "rye ls 'tool:**'"}, Details: map[string]any{"ref": ref.String()}}
 }
 
@@ -328,68 +243,9 @@ func (c *execRun) given(a *cli.App) func(*params.Schema) (map[string]any, error)
 	}
 }
 
-// answer tells what was decided.
-func (c *execRun) answer(p *exec.Plan) *execAnswer {
-	tool := p.Chain[0]
-	ans := &execAnswer{
-		Call: p.ID(), Ref: tool.Item.Ref.String(), Digest: tool.Item.Raw.String(), Dev: p.Dev, Stranger: p.Stranger, Result: json.RawMessage("null"),
-		Chain: []execLink{}, Unpinned: []execProgram{}, Pinned: []execProgram{},
-		Grants: execGrants{
-			Permissions: OrNone(p.Grants.Permissions.Strings()), Read: OrNone(p.Grants.Read), Write: OrNone(p.Grants.Write),
-			Network: OrNone(p.Grants.Network.Hosts), Secrets: OrNone(p.Grants.Secrets), Withheld: p.Withheld(),
-		},
-		Sandbox: execSandbox{Need: max(p.Action.Sandbox.Level, floor.None).String(), Enforced: []string{}},
-		Lock:    places.DigestText(p.Set),
-	}
-	if !p.Grants.Network.Bound {
-		ans.Grants.Network = []string{"*"}
-	}
-	for _, l := range p.Chain {
-		ans.Chain = append(ans.Chain, execLink{l.Item.Ref.String(), l.Item.Space.Label, l.Item.Raw.String(), places.DigestText(l.Tree), OrNone(l.Signers)})
-	}
-	for _, q := range p.Programs {
-		line := execProgram{q.Name, q.Path, q.Version, q.Digest.String()}
-		if q.Pinned {
-			ans.Pinned = append(ans.Pinned, line)
-		} else {
-			ans.Unpinned = append(ans.Unpinned, line)
-		}
-	}
-	for _, q := range p.Artifacts {
-		ans.Packages = append(ans.Packages, execPackage{q.Name, q.Digest.String()})
-	}
-	return ans
-}
-
-func OrNone(list []string) []string { return append([]string{}, list...) }
-
-// plan adds what --dry-run shows.
-func (x *execAnswer) plan(p *exec.Plan) error {
-	given, err := jcs.Append(nil, p.Params)
-	if err != nil {
-		return err
-	}
-	config, err := jcs.Append(nil, p.Config)
-	if err != nil {
-		return err
-	}
-	x.Plan = &execPlan{Params: given, Config: config, Set: OrNone(p.Keys), Read: OrNone(p.Action.Sandbox.Read), Write: OrNone(p.Action.Sandbox.Write),
-		Undecided: p.Undecided}
-	return nil
-}
-
-// result adds what became of it.
-func (x *execAnswer) result(r *exec.Result) {
-	x.Status, x.Exit, x.DurationMS, x.Usage, x.Problems, x.Applied = r.Status, r.Exit, r.Duration.Milliseconds(), r.Usage, r.Problems, r.Applied
-	x.Sandbox.Level, x.Sandbox.Enforced = r.Level.String(), OrNone(r.Enforced)
-	if r.Digest.IsZero() {
-		x.Receipt = ""
-	} else {
-		x.Receipt = r.Digest.String()
-	}
-	if text, err := jcs.Append(nil, r.Value); err == nil {
-		x.Result = text
-	}
+// CallFault returns the error of a call that was made without a command line and didn't succeed; nil if it did.
+func CallFault(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error {
+	return new(execRun).refused(a, p, r)
 }
 
 // refused returns the error of a call that was made and didn't succeed; nil if it did.
@@ -457,10 +313,7 @@ var blocked = regexp.MustCompile(`(?i)permission denied|not permitted|read-only 
 	`tunnel failed|isn't granted|\b(EACCES|EPERM|EROFS|ENETUNREACH|EAI_AGAIN|EAFNOSUPPORT)\b`)
 
 // shortDigest is a digest as people compare it.
-func shortDigest(digest string) string {
-	scheme, hex, _ := strings.Cut(digest, ":")
-	return scheme + ":" + places.Short(hex)
-}
+func shortDigest(d cas.Digest) string { return "blake3:" + d.Short() }
 
 func (x execAnswer) Text(t *cli.Terminal) {
 	if x.Plan == nil {

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -32,15 +35,42 @@ func (c *execRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 	if err != nil {
 		return "", exec.ConfigError(it.Ref, err)
 	}
+	return explained(a, it, schema, "-p", "It declares no parameters."), nil
+}
+
+// Explain shows the inputs of the directive.
+func (c *runRun) Explain(ctx context.Context, a *cli.App) (string, error) {
+	ref, err := c.ref(a)
+	if err != nil {
+		return "", err
+	}
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	defer v.Close()
+	it, err := v.FindNamed(ctx, ref.String())
+	if err != nil {
+		return "", err
+	}
+	schema, err := plan.Inputs(it)
+	if err != nil {
+		return "", err
+	}
+	return explained(a, it, schema, "-i", "It declares no inputs."), nil
+}
+
+// explained lists what an item takes, and by which flag.
+func explained(a *cli.App, it *ai.Item, schema *params.Schema, flag, none string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s", cli.Escape(it.Ref.String(), a.Term.Ascii))
-	if t.Description != "" {
-		fmt.Fprintf(&b, ": %s", cli.Escape(t.Description, a.Term.Ascii))
+	if d := it.Model.Description; d != "" {
+		fmt.Fprintf(&b, ": %s", cli.Escape(d, a.Term.Ascii))
 	}
 	b.WriteString("\n")
 	fields := schema.Fields()
 	if len(fields) == 0 {
-		b.WriteString("  It declares no parameters.\n")
+		fmt.Fprintf(&b, "  %s\n", none)
 	}
 	width := 0
 	for _, f := range fields {
@@ -59,10 +89,10 @@ func (c *execRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 				words = append(words, "default "+string(text))
 			}
 		}
-		fmt.Fprintf(&b, "  -p %-*s  %s\n", width+1, cli.Escape(f.Name, a.Term.Ascii)+"=", cli.Escape(strings.Join(words, "; "), a.Term.Ascii))
+		fmt.Fprintf(&b, "  %s %-*s  %s\n", flag, width+1, cli.Escape(f.Name, a.Term.Ascii)+"=", cli.Escape(strings.Join(words, "; "), a.Term.Ascii))
 		if f.Description != "" {
 			fmt.Fprintf(&b, "     %-*s  %s\n", width+1, "", cli.Escape(f.Description, a.Term.Ascii))
 		}
 	}
-	return b.String(), nil
+	return b.String()
 }

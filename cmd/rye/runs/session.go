@@ -21,20 +21,21 @@ type mode struct {
 	Frozen   bool `help:"Same as --locked --offline."`
 }
 
-// opened is a session with its workspace.
-type opened struct {
+// An Opened is a session with its workspace.
+type Opened struct {
 	*session.Session
 	close func()
 }
 
-func (c *mode) open(ctx context.Context, a *cli.App) (*opened, error) {
+func (c *mode) open(ctx context.Context, a *cli.App) (*Opened, error) {
 	if c.Frozen {
 		a.Globals.Offline = true
 	}
-	return open(ctx, a, session.Mode{Pinned: c.Pinned, Dev: c.Dev, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
+	return Open(ctx, a, session.Mode{Pinned: c.Pinned, Dev: c.Dev, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
 }
 
-func open(ctx context.Context, a *cli.App, m session.Mode) (*opened, error) {
+// Open opens a session of the project.
+func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 	o := places.Session(a)
 	o.Mode, o.Functions = m, toolFunctions(a)
 	w, err := places.OpenWorkspace(a)
@@ -44,19 +45,19 @@ func open(ctx context.Context, a *cli.App, m session.Mode) (*opened, error) {
 	s, err := session.Open(ctx, w.Workspace, o)
 	if err != nil {
 		w.Close()
-		return nil, reworded(a, err)
+		return nil, Reworded(a, err)
 	}
-	return &opened{s, w.Close}, nil
+	return &Opened{s, w.Close}, nil
 }
 
 // Close closes the session and its workspace.
-func (o *opened) Close() error {
+func (o *Opened) Close() error {
 	defer o.close()
 	return o.Session.Close()
 }
 
-// reworded returns an error of a session in the words of this command line: its hints repeat all arguments.
-func reworded(a *cli.App, err error) error {
+// Reworded returns an error of a session in the words of this command line: its hints repeat all arguments.
+func Reworded(a *cli.App, err error) error {
 	f, ok := fault.Find(err)
 	if !ok {
 		return err
@@ -68,6 +69,9 @@ func reworded(a *cli.App, err error) error {
 	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool {
 		return slices.Contains(modes, arg) || arg == "--locked" || arg == "--frozen"
 	})
+	if slices.Contains(a.Args, "run") { // which has no --dev
+		f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool { return strings.HasSuffix(hint, " --dev") })
+	}
 	for i, hint := range f.Hint {
 		flag := hint[strings.LastIndexByte(hint, ' ')+1:]
 		if strings.HasPrefix(hint, "rye exec ") && slices.Contains(modes, flag) {

@@ -22,18 +22,6 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-func TestCommand() cli.Command {
-	return cli.Command{
-		Path: "test", Group: "run", Help: "Run the examples of tools and compare the results.",
-		More: "An example is a call with what its author says comes of it: examples: in the tool, see rye docs tool-format. It runs as rye exec would run it, " +
-			"from what the lock pins, in the sandbox, and written down; only the project is another one, made for the example and removed " +
-			"afterwards, with the example's files in it. Without arguments the examples of all tools of the project run. " +
-			"If one doesn't pass, the exit status is 1.\n\n" +
-			"Examples:\n\n    rye test\n    rye test tool:acme/fetch\n    rye test 'tool:acme/**' -j 1\n    rye test tool:acme/fetch --dev",
-		New: func() cli.Runner { return new(testRun) }, Schema: "test/1", Output: &testAnswer{},
-	}
-}
-
 type testRun struct {
 	Tools []string `arg:"" optional:"" name:"tool" complete:"ref" help:"Refs, globs, files or directories."`
 	Jobs  int      `short:"j" placeholder:"N" help:"Number of parallel runs; default: one per processor."`
@@ -93,7 +81,12 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	for _, f := range found {
 		at := len(ans.Tools)
 		ans.Tools = append(ans.Tools, testTool{Ref: f.ref.String(), Examples: []testExample{}})
-		more, err := c.trials(ctx, s, f, &ans.Tools[at])
+		var more []*trial
+		if f.ref.Kind == "directive" && f.err == nil {
+			err = c.play(ctx, a, s, f, &ans.Tools[at])
+		} else {
+			more, err = c.trials(ctx, s, f, &ans.Tools[at])
+		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -116,11 +109,12 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// A tried tool is one that was asked for. If its model is missing, opening it says why.
+// A tried tool is one that was asked for, or a directive. If its model is missing, opening it says why.
 type tried struct {
-	ref   model.Ref
-	empty bool // there are no examples in it
-	err   error
+	ref        model.Ref
+	empty      bool            // there are no examples in it
+	recordings []recordingFile // of a directive
+	err        error
 }
 
 // found returns the tools that were asked for, each once.
@@ -146,9 +140,10 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 	var files []ai.File
 	for _, f := range sel.Files {
 		switch {
-		case f.Ref.Kind != "tool" && f.Named:
+		case f.Ref.Kind != "tool" && f.Ref.Kind != "directive" && f.Named:
 			return nil, onlyTool(f.Ref)
-		case f.Ref.Kind == "tool" && !slices.ContainsFunc(files, func(g ai.File) bool { return g.Ref == f.Ref }):
+		case f.Ref.Kind == "directive" && !f.Named && len(recorded(f.File)) == 0:
+		case (f.Ref.Kind == "tool" || f.Ref.Kind == "directive") && !slices.ContainsFunc(files, func(g ai.File) bool { return g.Ref == f.Ref }):
 			files = append(files, f.File)
 		}
 	}
@@ -164,6 +159,8 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 		switch {
 		case err != nil && errors.Is(err, ai.ErrAsset) && !named:
 			return
+		case err == nil && it.Model.Directive != nil:
+			t.recordings = readAll(files[i])
 		case err == nil && it.Model.Tool.Primitive && !named:
 			return // rye does it, and is tested elsewhere
 		case err == nil && it.Model.Tool.Primitive:
@@ -188,7 +185,7 @@ type trial struct {
 }
 
 // trials returns the examples of a tool as it would run. An error says why it wouldn't.
-func (c *testRun) trials(ctx context.Context, s *opened, f tried, x *testTool) ([]*trial, error) {
+func (c *testRun) trials(ctx context.Context, s *Opened, f tried, x *testTool) ([]*trial, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -208,7 +205,7 @@ func (c *testRun) trials(ctx context.Context, s *opened, f tried, x *testTool) (
 }
 
 // tryAll runs examples, some at a time.
-func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *opened, all []*trial) error {
+func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *Opened, all []*trial) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -316,7 +313,11 @@ func (x *testAnswer) Text(t *cli.Terminal) {
 			continue
 		}
 		if len(tool.Examples) == 0 {
-			t.Printf("none  %s  has no examples\n", tool.Ref)
+			what := "examples"
+			if strings.HasPrefix(tool.Ref, "directive:") {
+				what = "recordings"
+			}
+			t.Printf("none  %s  has no %s\n", tool.Ref, what)
 		}
 		for _, e := range tool.Examples {
 			if e.Passed {
@@ -336,7 +337,7 @@ func (x *testAnswer) Text(t *cli.Terminal) {
 			}
 		}
 	}
-	t.Printf("%d passed, %d failed, %s without examples\n", x.Passed, x.Failed, fault.Count(int64(x.Without), "tool"))
+	t.Printf("%d passed, %d failed, %d untested\n", x.Passed, x.Failed, x.Without)
 }
 
 // valueText is a value as people see it.

@@ -3,6 +3,9 @@ package signs
 import (
 	"context"
 	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/ai/check"
@@ -16,20 +19,18 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func SignCommand() cli.Command {
-	return cli.Command{
-		Path: "sign", Quiet: true, Group: "trust", Help: "Sign items, or a file under a name.",
-		More: "An ITEM is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**'), or a file or directory below .ai; globs and --all mean items " +
-			"of the project, or of the user space outside of projects. All are checked first, as rye check does, and if one is wrong none is signed. " +
-			"A tool of several files is signed with its tree: the signature vouches for every file beside it.\n\n" +
-			"Any other file needs --as NAME: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
-			"revocations:NAME, rotation:RULE.\n\n" +
-			"The signature is a comment line in the file, and holds for its bytes and its name. Signatures of others stay as " +
-			"long as they hold, and those that no longer do go, which is said; signing what this key has signed changes nothing. --upgrade puts a signature in the place of one of the first format (v1), if the policy accepts " +
-			"that one.\n\nExamples:\n\n    rye sign tool:acme/fetch\n    rye sign 'directive:acme/**' --dry-run\n    rye sign --all --key release\n" +
-			"    rye sign fetch.py --as tool:acme/fetch\n    rye sign --upgrade directive:acme/old",
-		New: func() cli.Runner { return new(SignRun) }, Schema: "sign/2", Output: &SignAnswer{},
+// asName is the command that signs or verifies one file outside of spaces, under a name that fits it.
+func asName(command, file string) string {
+	base := filepath.Base(file)
+	stem, _, _ := strings.Cut(base, ".")
+	name := "tool:" + stem
+	switch path.Ext(base) {
+	case ".md":
+		name = "knowledge:" + stem
+	case "":
+		return "rye help" + strings.TrimPrefix(command, "rye")
 	}
+	return fault.Command(command, file, "--as", name)
 }
 
 type SignRun struct {
@@ -57,10 +58,7 @@ type SignLine = *signing.Signed
 
 func (s *SignAnswer) Text(t *cli.Terminal) {
 	spaces.PrintProblems(t, s.Problems)
-	verb := "signed"
-	if s.DryRun {
-		verb = "would sign"
-	}
+	verb := cli.DryVerb(s.DryRun, "signed", "would sign")
 	for _, f := range s.Files {
 		if !f.Changed {
 			continue
@@ -104,7 +102,7 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	case len(c.Items) != 1:
 		f := &fault.Error{Code: fault.Validation, Text: "--as names one file, and " + fault.Count(int64(len(c.Items)), "file") + " are given"}
 		if len(c.Items) > 0 {
-			f.Hint = []string{"rye sign " + fault.Quote(c.Items[0]) + " --as NAME"}
+			f.Hint = []string{asName("rye sign", c.Items[0])}
 		}
 		return nil, f
 	}

@@ -71,7 +71,7 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 		return nil, err
 	}
 	if len(sel.Files)+len(sel.Problems) == 0 {
-		a.Term.Note("there is no item to sign")
+		a.Term.Note("no items to sign")
 		return &SignAnswer{Files: []SignLine{}, Problems: []check.Problem{}, DryRun: c.DryRun}, nil
 	}
 	s := &itemSigner{run: c, v: v, check: v.Checker(), most: most, dirs: map[*ai.Space]*osfile.Dir{}, write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
@@ -106,7 +106,7 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selecti
 	only := v.Own()
 	if c.All && only == nil {
 		if v.Root.Root == "" {
-			if _, err := places.OpenProject(v.App); err != nil {
+			if _, err := places.Paths(v.App).OpenProject(); err != nil {
 				return nil, err
 			}
 		}
@@ -126,7 +126,7 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selecti
 		}
 	}
 	if len(sel.Files)+len(sel.Problems) == 0 && !c.All {
-		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item that is to be signed here", strings.Join(c.Items, " ")),
+		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q matches no item to sign here", strings.Join(c.Items, " ")),
 			Why: []string{"globs mean items of the project, or of the user space outside of projects"}, Hint: []string{"rye ls"}}
 	}
 	return sel, nil
@@ -136,7 +136,7 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selecti
 func (c *SignRun) namesFile(err error) error {
 	f, ok := errors.AsType[*fault.Error](err)
 	if ok && len(c.Items) == 1 && f.Details["path"] != nil {
-		f.Hint = []string{"rye sign " + fault.Quote(c.Items[0]) + " --as NAME"}
+		f.Hint = []string{asName("rye sign", c.Items[0])}
 	}
 	return err
 }
@@ -180,7 +180,7 @@ func (s *itemSigner) take(c *check.Checked) pending {
 		c.Bad = true
 	}
 	if s.run.Format == sign.V1.String() && c.Tree != nil {
-		s.problem(c, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("a signature of the first format (v1) vouches for none of the %s beside it",
+		s.problem(c, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the first format (v1) doesn't cover the %s beside it",
 			fault.Count(int64(len(c.Tree.Files)), "file"))})
 		c.Bad = true
 	}
@@ -281,7 +281,7 @@ func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
 	}
 	if err != nil {
 		f := fault.Of(err)
-		f.Why = append(f.Why, fmt.Sprintf("%s signed before it; the same command goes on with the rest", fault.Count(int64(ans.Signed), "item")))
+		f.Why = append(f.Why, fmt.Sprintf("%s signed before it: run the same command again for the rest", fault.Count(int64(ans.Signed), "item")))
 		f.Hint = append(f.Hint, "rye "+cli.JoinArgs(s.v.App.Args))
 		return ans, f
 	}

@@ -2,10 +2,12 @@ package signs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -16,24 +18,24 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// Meet runs a command on the archive at path. If the policy doesn't know the signer, Meet shows whose key it claims to be
-// and asks once on a terminal whether to trust it; then the command runs again. Without a terminal the refusal ends in the
-// one command that trusts the key. Signers named by flags take the place of the policy.
+// Meet runs a command on the archive at path, or on the sources of a project. If the policy doesn't know a signer, Meet
+// shows whose key it claims to be and asks once on a terminal whether to trust it; then the command runs again. Without a
+// terminal the refusal ends in the one command that trusts the key. Signers named by flags take the place of the policy.
 func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func() (cli.Answer, error)) (cli.Answer, error) {
 	ans, err := run()
-	if err == nil || path == "" || len(flags) > 0 {
+	if err == nil || len(flags) > 0 {
 		return ans, err
 	}
 	f := fault.Of(err)
 	if f.Code != fault.UntrustedKey {
 		return ans, err
 	}
-	h, unreadable := archive.ReadFileHead(ctx, a.Absolute(cli.Setting{Value: path}).Value)
-	root, noPolicy := places.RootAuthority(a)
-	if unreadable != nil || noPolicy != nil {
+	root, noPolicy := places.Paths(a).RootPolicy()
+	claim, ok := claimIn(ctx, a, err, path)
+	if noPolicy != nil || !ok {
 		return ans, err
 	}
-	s, ok := newStranger(h, root.Side.Policy)
+	s, ok := newStranger(claim, root.Side.Policy)
 	if !ok {
 		return ans, err
 	}
@@ -45,40 +47,65 @@ func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func
 	case s.key.Public.IsZero():
 		return ans, f.Try("rye trust add KEYFILE --fingerprint " + s.print.String() + " --owner OWNER" + s.flags())
 	case !a.CanAsk() || a.Globals.Yes:
-		return ans, f.Try(fault.Command("rye trust add --from", path) + " --fingerprint " + s.print.String() + s.flags())
+		return ans, f.Try(fault.Command("rye trust add --from", claim.From) + " --fingerprint " + s.print.String() + s.flags())
 	}
-	a.Term.Note("bundle       %s@%s", h.List.BundleID, h.List.Version)
+	a.Term.Note("%-11s  %s", s.kind, s.name)
 	a.Term.Note("fingerprint  %s", s.print)
 	a.Term.Note("owner        %s", s.owner())
 	if err := a.Confirm(ctx, fmt.Sprintf("trust this key for %s?", strings.Join(s.names, " "))); err != nil {
 		return ans, err
 	}
-	if _, err := trusts.AddFrom(ctx, a, path, s.print, s.names); err != nil {
+	if _, err := trusts.AddFrom(ctx, a, claim.From, s.print, s.names); err != nil {
 		return ans, err
 	}
-	return run()
+	return Meet(ctx, a, path, flags, run) // an index and its bundles may have several signers
 }
 
-// A stranger is a signer of a bundle that the policy doesn't know.
+// claimIn returns what the source of a refused document claims about its signers: by the refusal, else by the archive.
+func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.NotAdmittedError, bool) {
+	if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && no.From != "" {
+		claim := *no
+		switch typed := a.Absolute(cli.Setting{Value: path}); {
+		case path != "" && typed.Value == claim.From:
+			claim.From = path
+		case !strings.Contains(claim.From, "://"):
+			claim.From = a.FromHere(claim.From)
+		}
+		return &claim, true
+	}
+	if path == "" {
+		return nil, false
+	}
+	h, err := archive.ReadFileHead(ctx, a.Absolute(cli.Setting{Value: path}).Value)
+	if err != nil {
+		return nil, false
+	}
+	return &bundle.NotAdmittedError{Name: h.List.Name, From: path, Signatures: h.List.Signatures, Keys: h.Keys}, true
+}
+
+// A stranger is a signer of a bundle or an index that the policy doesn't know.
 type stranger struct {
-	print key.Fingerprint
-	key   manifest.SignerKey // zero if the archive doesn't have it
-	names []string           // that the signer would vouch for
-	alarm string             // why the key looks like an impostor's
+	kind, name string // of what is signed: "bundle" or "index"
+	print      key.Fingerprint
+	key        manifest.SignerKey // zero if the source doesn't have it
+	names      []string           // that the signer would vouch for
+	alarm      string             // why the key looks like an impostor's
 }
 
-// newStranger finds the first unknown signer of an archive, preferring one whose public key is known.
-func newStranger(h *archive.Head, p *policy.Policy) (s stranger, ok bool) {
-	for _, l := range h.List.Signatures {
+// newStranger finds the first unknown signer of a document, preferring one whose public key is known.
+func newStranger(claim *bundle.NotAdmittedError, p *policy.Policy) (s stranger, ok bool) {
+	for _, l := range claim.Signatures {
 		if _, known := p.Key(l.Key); known || ok && !s.key.Public.IsZero() {
 			continue
 		}
 		s.print, ok = l.Key, true
-		if i := slices.IndexFunc(h.Keys, func(k manifest.SignerKey) bool { return k.Public.Fingerprint() == l.Key }); i >= 0 {
-			s.key = h.Keys[i]
+		if i := slices.IndexFunc(claim.Keys, func(k manifest.SignerKey) bool { return k.Public.Fingerprint() == l.Key }); i >= 0 {
+			s.key = claim.Keys[i]
 		}
 	}
-	space, _, below := strings.Cut(h.List.BundleID, "/")
+	s.kind, s.name, _ = strings.Cut(claim.Name, ":")
+	id, _, _ := strings.Cut(s.name, "@")
+	space, _, below := strings.Cut(id, "/")
 	if s.names = []string{space + "/**"}; !below {
 		s.names = []string{space, space + "/**"}
 	}
@@ -87,7 +114,7 @@ func newStranger(h *archive.Head, p *policy.Policy) (s stranger, ok bool) {
 			s.alarm = fmt.Sprintf("the policy knows another key of %s, %s: this one may be an impostor's", known.Owner, known.Public.Fingerprint().Short())
 		}
 	}
-	if r, covered := p.RuleOf("bundle:" + h.List.BundleID); covered && r.Glob != "**" {
+	if r, covered := p.RuleOf(s.kind + ":" + id); covered && r.Glob != "**" {
 		s.alarm = fmt.Sprintf("%s is signed by %s in the policy: another key may be an impostor's", r.Glob, strings.Join(r.Keys, ", "))
 	}
 	return s, ok
@@ -95,9 +122,17 @@ func newStranger(h *archive.Head, p *policy.Policy) (s stranger, ok bool) {
 
 func (s stranger) owner() string {
 	if s.key.Owner == "" {
-		return "not stated in the archive"
+		return "not stated in the " + s.source()
 	}
-	return s.key.Owner + ", as the archive claims"
+	return s.key.Owner + ", as the " + s.source() + " claims"
+}
+
+// source is what carries the key.
+func (s stranger) source() string {
+	if s.kind == "index" {
+		return s.kind
+	}
+	return "archive"
 }
 
 // flags returns the names as flags of rye trust add.
@@ -110,7 +145,7 @@ func (s stranger) flags() (text string) {
 
 // SignerKeys returns the public keys and owners that the root policy has of a document's signers, for its readers.
 func SignerKeys(a *cli.App, s manifest.Signatures) (keys []manifest.SignerKey) {
-	root, err := places.RootAuthority(a)
+	root, err := places.Paths(a).RootPolicy()
 	if err != nil {
 		return nil
 	}

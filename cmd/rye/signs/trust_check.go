@@ -4,23 +4,15 @@ import (
 	"context"
 	"strings"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/signing"
 	"github.com/rye-build/rye/manifest/trust"
 )
-
-func TrustCheckCommand() cli.Command {
-	return cli.Command{
-		Path: "trust check", Group: "trust", Help: "Show which keys may sign a name, or check a file's signatures.",
-		More: "With FILE it is rye verify. Without, it says which rule decides about NAME, in the user's policy and in the project's. If no key " +
-			"may sign it, the exit status is 1.\n\nExamples:\n\n    rye trust check tool:acme/fetch\n    rye trust check tool:acme/fetch fetch.py",
-		Aka: []string{"trust explain", "trust why"},
-		New: func() cli.Runner { return new(trustCheckRun) }, Schema: "trust-check/1", Output: trustCheckAnswer{},
-	}
-}
 
 type trustCheckRun struct {
 	Name string `arg:"" help:"Name: kind:id."`
@@ -40,6 +32,9 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !strings.Contains(c.Name, ":") {
+		return nil, withoutKind(ctx, a, c.Name)
 	}
 	if err := trusts.KnownKind(ctx, a, c.Name); err != nil {
 		return nil, err
@@ -68,6 +63,20 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	return ans, nil
 }
 
+// withoutKind refuses a bare id, and names what has it.
+func withoutKind(ctx context.Context, a *cli.App, id string) error {
+	f := fault.New(fault.Validation, "%q has no kind: expected kind:id", id)
+	if v, err := spaces.OpenItems(ctx, a); err == nil {
+		defer v.Close()
+		for _, k := range v.Kinds() {
+			if _, err := v.Find(ctx, model.Ref{Kind: k.Name, ID: id}); err == nil {
+				f.Try(fault.Command("rye trust check", k.Name+":"+id))
+			}
+		}
+	}
+	return f.Try(fault.Command("rye trust check", "bundle:"+id))
+}
+
 func (c trustCheckAnswer) Text(t *cli.Terminal) {
 	for _, p := range c.Policies {
 		var who []string
@@ -86,6 +95,12 @@ func (c trustCheckAnswer) Text(t *cli.Terminal) {
 		default:
 			t.Printf("%s: %q decides, keys: [%s], threshold: %d\n", p.Origin, p.Rule, strings.Join(who, ", "), p.Threshold)
 		}
+		for _, l := range p.Ask {
+			t.Printf("%s: calls: %q: %s\n", p.Origin, l.Line, l.Text)
+		}
+	}
+	if strings.HasPrefix(c.Name, "tool:") {
+		t.Printf("other calls of threads, MCP clients and servers: ask if the risk is infra, money or destructive\n")
 	}
 	if c.File != nil {
 		printEvidence(t, c.File)

@@ -14,20 +14,6 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func VerifyCommand() cli.Command {
-	return cli.Command{
-		Path: "verify", Group: "trust", Help: "Verify the signatures of items, or of a file under a name.",
-		More: "An ITEM is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', '**'), or a file or directory below .ai. Any other file needs " +
-			"--as NAME, what it is to be used as: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
-			"revocations:NAME, rotation:RULE.\n\n" +
-			"It reads every file whole, of a tool those of its tree too, checks the signatures, and asks the policy (see rye trust); nothing is " +
-			"remembered from before. A bundle of the lock that isn't here is refused where a glob may stand for its items. If the answer is no, for one of many too, the exit status is 1 and the code says why; where the policy that would answer " +
-			"is refused itself, it is 4.\n\n" +
-			"Examples:\n\n    rye verify tool:acme/fetch\n    rye verify '**' --json\n    rye verify --trust team.yaml fetch.py --as tool:acme/fetch",
-		New: func() cli.Runner { return new(VerifyRun) }, Schema: "verify/2", Output: &VerifyReport{},
-	}
-}
-
 type VerifyRun struct {
 	Items []string `arg:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
 	As    string   `placeholder:"NAME" help:"Name under which to use the one file."`
@@ -39,7 +25,7 @@ func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	if len(c.Items) != 1 {
 		return nil, &fault.Error{Code: fault.Validation, Text: "--as names one file, and " + fault.Count(int64(len(c.Items)), "file") + " are given",
-			Hint: []string{"rye verify " + fault.Quote(c.Items[0]) + " --as NAME"}}
+			Hint: []string{asName("rye verify", c.Items[0])}}
 	}
 	s, err := signing.NewSubject(c.Items[0], c.As)
 	if err != nil {

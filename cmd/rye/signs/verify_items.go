@@ -98,7 +98,7 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 	sel, err := v.Selected(ctx, nil, c.Items...)
 	if err != nil {
 		if f, ok := errors.AsType[*fault.Error](err); ok && len(c.Items) == 1 && f.Details["path"] != nil {
-			f.Hint = []string{"rye verify " + fault.Quote(c.Items[0]) + " --as NAME"}
+			f.Hint = []string{asName("rye verify", c.Items[0])}
 		}
 		return nil, err
 	}

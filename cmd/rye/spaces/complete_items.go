@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 )
@@ -67,20 +68,17 @@ func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out
 }
 
 // CompleteKinds offers the kinds there are.
-func CompleteKinds(ctx context.Context, a *cli.App) (out []cli.Candidate) {
+func CompleteKinds(ctx context.Context, a *cli.App) []cli.Candidate {
 	v, err := OpenItems(ctx, a)
 	if err != nil {
 		return nil
 	}
 	defer v.Close()
-	for _, k := range v.Kinds() {
-		out = append(out, cli.Candidate{Value: k.Name, Help: "items in " + k.Dir})
-	}
-	return out
+	return cli.Offer(v.Kinds(), func(k *model.Kind) (string, string) { return k.Name, "items in " + k.Dir })
 }
 
 // CompleteBundles offers the ids of bundles.
-func CompleteBundles(ctx context.Context, a *cli.App) (out []cli.Candidate) {
+func CompleteBundles(ctx context.Context, a *cli.App) []cli.Candidate {
 	ctx, cancel := context.WithTimeout(ctx, CompleteTime)
 	defer cancel()
 	b, err := places.OpenWorkspace(a)
@@ -88,8 +86,5 @@ func CompleteBundles(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 		return nil
 	}
 	defer b.Close()
-	for _, name := range b.Finder(ctx).IDs(ctx) {
-		out = append(out, cli.Candidate{Value: name, Help: "bundle"})
-	}
-	return out
+	return cli.Offer(b.Finder(ctx).IDs(ctx), func(id string) (string, string) { return id, "bundle" })
 }

@@ -2,6 +2,7 @@ package spaces
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/check"
@@ -75,4 +76,20 @@ func (v *Items) CountChecked(c *check.Checker) {
 	hits, misses := c.Links.Rate()
 	v.App.Count("executor hits").Store(hits)
 	v.App.Count("executor misses").Store(misses)
+}
+
+// PrintProblems writes each problem on a line that editors can follow.
+func PrintProblems(t *cli.Terminal, problems []check.Problem) {
+	for _, p := range problems {
+		colour := cli.RoleError
+		if p.Severity == check.Warning {
+			colour = cli.RoleWarn
+		}
+		t.Printf("%s: %s: %s\n", p.At(), t.Stdout.Paint(colour, p.Severity, t.Ascii), p.Message)
+	}
+}
+
+// RuleText says which rule of a policy admitted a file, and how many keys have signed it.
+func RuleText(rule string, threshold, signed int) string {
+	return fmt.Sprintf("%q, threshold: %d, signed by %s", rule, threshold, fault.Count(int64(signed), "key"))
 }

@@ -40,13 +40,11 @@ func OpenVouching(a *cli.App) (*Vouching, error) {
 func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
-			return nil, &fault.Error{Code: fault.Validation, Text: "--threshold counts the keys of --signer, and none is given", Hint: []string{a.With("--signer", "PUBKEY")}}
+			return nil, &fault.Error{Code: fault.Validation, Text: "--threshold counts the keys of --signer, and none is given", Hint: []string{"rye key list", "rye trust list"}}
 		}
 		v, err := OpenVouching(a)
 		if err != nil && trust.IsMissing(err) {
-			f := fault.Of(err)
-			f.Hint = append(f.Hint, a.With("--signer", "PUBKEY"))
-			return nil, f
+			return nil, fault.Of(err).Because("--signer takes a public key instead of a policy")
 		}
 		return v, err
 	}

@@ -5,23 +5,26 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/ai"
+	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
+
 	"github.com/alecthomas/kong"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/builds"
+	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/stores"
+	"github.com/rye-build/rye/cmd/rye/threads"
+	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/workspace"
 )
-
-// CompleteCommand answers the completion scripts: "rye __complete -- WORD…" with the words typed after rye, the last of
-// which is to be completed. It prints one candidate a line: value, tab, description; ":files" and ":dirs" ask the shell
-// for its own.
-func CompleteCommand() cli.Command {
-	return cli.Command{
-		Path: "__complete", Help: "Answer a completion script.", Hidden: true,
-		New: func() cli.Runner { return new(completeRun) }, Schema: "complete/1", Output: completeAnswer{},
-	}
-}
 
 type completeRun struct {
 	Words []string `arg:"" optional:"" blank:"" help:"Words typed so far."`
@@ -32,13 +35,10 @@ type completeAnswer struct {
 }
 
 func (c *completeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	words := c.Words
-	if len(words) == 0 {
-		words = []string{""}
-	}
+	before, word := c.Words[:max(0, len(c.Words)-1)], strings.Join(c.Words[max(0, len(c.Words)-1):], "")
 	model := cli.NewGrammar(new(cli.Globals), a.Commands).Model.Node
 	ans := completeAnswer{Candidates: []cli.Candidate{}}
-	for _, cand := range walk(model, words[:len(words)-1]).candidates(ctx, a, words[len(words)-1]) {
+	for _, cand := range walk(model, before).candidates(ctx, a, word) {
 		// The protocol uses tabs and line ends.
 		if !strings.ContainsAny(cand.Value, "\t\r\n") {
 			ans.Candidates = append(ans.Candidates, cand)
@@ -131,45 +131,81 @@ func (c cursor) flagNames() (out []cli.Candidate) {
 	return out
 }
 
-// values completes a flag or argument by its tag "complete": "file", "dir", "ref", "own" (refs of this user), "kind",
-// "space", "bundle", "command", "locked", "pinned" (locked items) or "required" (by rye.yaml); else by its enum or what
-// the command knows. The text before is part of the same word.
+// values completes a flag or argument by its enum, or by what its tag "complete" names: "file" and "dir", which the shell
+// knows, or what offered knows. The text before is part of the same word.
 func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, before string) []cli.Candidate {
-	switch v.Tag.Get("complete") {
-	case "file":
-		return []cli.Candidate{{Value: cli.AskFiles, Help: ""}}
-	case "dir":
-		return []cli.Candidate{{Value: cli.AskDirs, Help: ""}}
-	case "ref", "own":
-		out := cli.Begins(spaces.CompleteRefs(ctx, a, prefix, v.Tag.Get("complete") == "own"), prefix, before)
-		if !strings.Contains(prefix, ":") {
-			out = append(out, cli.Candidate{Value: cli.AskFiles, Help: ""}) // a path is as good
-		}
-		return out
-	case "bundle":
-		return append(cli.Begins(spaces.CompleteBundles(ctx, a), prefix, before), cli.Candidate{Value: cli.AskFiles, Help: ""})
-	case "command":
+	tag := v.Tag.Get("complete")
+	switch {
+	case tag == "file":
+		return cli.Offer([]string{cli.AskFiles}, bare)
+	case tag == "dir":
+		return cli.Offer([]string{cli.AskDirs}, bare)
+	case tag == "command":
 		return cli.Begins(append(walk(c.root, c.args).commands(), cli.Topics(c.args)...), prefix, before)
-	case "locked", "pinned", "required":
-		what := v.Tag.Get("complete")
-		if slices.Contains(c.flags, "--update") {
-			what = "bundles"
-		}
-		return cli.Begins(completeLocked(a, what), prefix, before)
+	case v.Enum != "":
+		return cli.Begins(cli.Offer(v.EnumSlice(), bare), prefix, before)
+	case tag == "locked" && slices.Contains(c.flags, "--update"):
+		tag = "bundles"
+	}
+	out := cli.Begins(offered(ctx, a, tag, prefix), prefix, before)
+	if tag == "bundle" || (tag == "ref" || tag == "own") && !strings.Contains(prefix, ":") {
+		out = append(out, cli.Candidate{Value: cli.AskFiles}) // a path is as good
+	}
+	return out
+}
+
+func bare(value string) (string, string) { return value, "" }
+
+// offered returns the values that a tag "complete" stands for. What can't be read offers none.
+func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidate {
+	var known policy.Sections
+	if au, err := places.Paths(a).RootPolicy(); err == nil {
+		known = au.Side.Policy.Sections()
+	}
+	switch tag {
+	case "ref", "own": // own: those that this user may change
+		return spaces.CompleteRefs(ctx, a, prefix, tag == "own")
 	case "kind":
-		return cli.Begins(spaces.CompleteKinds(ctx, a), prefix, before)
+		return spaces.CompleteKinds(ctx, a)
 	case "space":
-		return cli.Begins([]cli.Candidate{{Value: "project", Help: ".ai of the project"}, {Value: "user", Help: ".ai of the user"}, {Value: "system", Help: "the library and bundles"}}, prefix, before)
+		return []cli.Candidate{{Value: "project", Help: ".ai of the project"}, {Value: "user", Help: ".ai of the user"}, {Value: "system", Help: "the library and bundles"}}
+	case "ext":
+		return cli.Offer([]string{"py", "sh", "js", "yaml", "star"}, bare)
+	case "bundle":
+		return spaces.CompleteBundles(ctx, a)
+	case "version":
+		return bundles.CompleteVersions(ctx, a)
+	case "locked", "pinned", "required", "bundles":
+		return completeLocked(a, tag)
+	case "object":
+		return places.CompleteObjects(a)
+	case "key":
+		keys, _ := trusts.KeyLines(a)
+		return cli.Offer(keys, func(k trust.KeyState) (string, string) { return k.Name, "key " + places.Short(k.Fingerprint) })
+	case "trusted":
+		return cli.Offer(known.Keys, func(k policy.Key) (string, string) { return k.Name, k.Owner })
+	case "rule":
+		return cli.Offer(known.Rules, func(r policy.Rule) (string, string) { return r.Glob, "" })
+	case "list":
+		return cli.Offer(known.Lists, func(l policy.Source) (string, string) { return l.Name, l.From })
+	case "secret":
+		return secrets.CompleteSecrets(a)
+	case "step":
+		return builds.CompleteSteps(a)
+	case "call":
+		return audits.CompleteCalls(ctx, a, prefix)
+	case "thread":
+		return append(threads.CompleteThreads(a, prefix), cli.Candidate{Value: cli.AskFiles})
+	case "cache":
+		return stores.CompleteCaches()
+	case "topic":
+		topics, _ := DocTopics(ctx)
+		return cli.Offer(topics, func(it *ai.Item) (string, string) { return topicOf(it), it.Model.Title })
+	case "schema":
+		return append(cli.Offer(fileSchemas(), func(f schemaLine) (string, string) { return f.Name, "" }),
+			cli.Offer(SchemasOf(a.Commands), func(t namedType) (string, string) { return t.Name, "" })...)
 	}
-	var out []cli.Candidate
-	if v.Enum != "" {
-		for _, value := range v.EnumSlice() {
-			out = append(out, cli.Candidate{Value: value, Help: ""})
-		}
-	} else if known, ok := cli.Target[cli.Completer](c.node); ok {
-		out = known.Complete(ctx, a, v.Name, prefix)
-	}
-	return cli.Begins(out, prefix, before)
+	return nil
 }
 
 // awaits returns the flag whose value the next word is, as after "--store" and "-qC", or nil.
@@ -204,30 +240,20 @@ func completeLocked(a *cli.App, what string) (out []cli.Candidate) {
 	}
 	defer l.Close()
 	if what == "required" {
-		for _, r := range l.Yaml.Requires {
-			out = append(out, cli.Candidate{Value: r.ID, Help: r.Text})
-		}
-		return out
+		return cli.Offer(l.Yaml.Requires, func(r ryeyaml.Requirement) (string, string) { return r.ID, r.Text })
 	}
 	if l.Old == nil {
 		return nil
 	}
 	if what != "pinned" {
-		for _, b := range l.Old.Bundles {
-			out = append(out, cli.Candidate{Value: b.ID, Help: b.Version})
-		}
+		out = cli.Offer(l.Old.Bundles, func(b lockfile.Bundle) (string, string) { return b.ID, b.Version })
 	}
 	if what == "bundles" {
 		return append(out, cli.Candidate{Value: lock.Library, Help: "the library"})
 	}
-	for i := range l.Old.Pins {
-		p := &l.Old.Pins[i]
-		out = append(out, cli.Candidate{Value: p.Ref.String(), Help: p.From})
-	}
+	out = append(out, cli.Offer(l.Old.Pins, func(p lockfile.Pin) (string, string) { return p.Ref.String(), p.From })...)
 	if what == "locked" {
-		for _, p := range l.Old.Artifacts {
-			out = append(out, cli.Candidate{Value: workspace.PackageName(p), Help: workspace.UsedAsPackage})
-		}
+		out = append(out, cli.Offer(l.Old.Artifacts, func(p lockfile.Artifact) (string, string) { return workspace.PackageName(p), workspace.UsedAsPackage })...)
 	}
 	return slices.Compact(out) // a version has many wheels
 }

@@ -17,15 +17,6 @@ var (
 	fishScript string
 )
 
-func CompletionCommand() cli.Command {
-	return cli.Command{
-		Path: "completion", Group: "start", Help: "Print a shell's completion script.",
-		More: "Examples:\n\n    source <(rye completion bash)\n    rye completion zsh > \"${fpath[1]}/_rye\"\n    rye completion fish > ~/.config/fish/completions/rye.fish",
-		Aka:  []string{"completions", "autocomplete"},
-		New:  func() cli.Runner { return new(completionRun) }, Schema: "completion/1", Output: completionAnswer{},
-	}
-}
-
 type completionRun struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
 }

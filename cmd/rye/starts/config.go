@@ -15,16 +15,6 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-func ConfigCommand() cli.Command {
-	return cli.Command{
-		Path: "config", Group: "start", Help: "Show every effective setting.",
-		More: "A flag overrides a variable of the environment, which overrides the default.\n\n" +
-			"Examples:\n\n    rye config\n    rye config --explain",
-		Aka: []string{"settings", "env"},
-		New: func() cli.Runner { return new(configRun) }, Schema: "config/1", Output: configAnswer{},
-	}
-}
-
 type configRun struct {
 	Explain bool `help:"Show where each value comes from and what sets it."`
 }
@@ -101,7 +91,7 @@ func flagSetting(on bool, flag string) cli.Setting {
 func spacesSetting(a *cli.App) cli.Setting {
 	var labels []string
 	s := cli.Setting{Origin: "outside projects"}
-	p, err := places.OpenProject(a)
+	p, err := places.Paths(a).OpenProject()
 	switch {
 	case err != nil && !errors.Is(err, workspace.ErrNoProject):
 		return cli.Setting{Err: err}

@@ -1,2 +1,2 @@
-// Package starts has the commands for the first day: init, demo, doctor, docs, config, schema and completion.
+// Package starts has the commands for the first day: init, doctor, docs, config, schema and completion.
 package starts

@@ -6,24 +6,14 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-func DocsCommand() cli.Command {
-	return cli.Command{
-		Path: "docs", Group: "start", Help: "Read the documentation.",
-		More: "Without a TOPIC it lists them. Topics are items of the library, such as knowledge:rye/overview, so rye search finds them " +
-			"too.\n\nExamples:\n\n    rye docs\n    rye docs overview\n    rye docs tool-format | less",
-		Aka: []string{"doc", "manual", "guide"},
-		New: func() cli.Runner { return new(docsRun) }, Schema: "docs/1", Output: docsAnswer{},
-	}
-}
-
 type docsRun struct {
-	Topic string `arg:"" optional:"" help:"Topic."`
+	Topic string `arg:"" optional:"" complete:"topic" help:"Topic."`
 }
 
 type docsAnswer struct {
@@ -53,19 +43,11 @@ func (d docsAnswer) Text(t *cli.Terminal) {
 // docsBelow begins the ids of topics.
 const docsBelow = "rye/"
 
-func (c *docsRun) Complete(ctx context.Context, _ *cli.App, _, _ string) (out []cli.Candidate) {
-	topics, _ := DocTopics(ctx)
-	for _, it := range topics {
-		out = append(out, cli.Candidate{Value: topicOf(it), Help: it.Model.Title})
-	}
-	return out
-}
-
 func topicOf(it *ai.Item) string { return strings.TrimPrefix(it.ID, docsBelow) }
 
 // DocTopics reads the topics from the binary alone.
 func DocTopics(ctx context.Context) ([]*ai.Item, error) {
-	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{{Label: cli.StdLabel, Level: ai.System, FS: std.FS(), Builtin: true}}})
+	v, err := find.LibraryView(ctx)
 	if err != nil {
 		return nil, err
 	}

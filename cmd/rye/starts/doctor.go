@@ -13,17 +13,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/lock/workspace"
 )
-
-func DoctorCommand() cli.Command {
-	return cli.Command{
-		Path: "doctor", Group: "start", Help: "Check that rye can work on this machine.",
-		More: "Each line is one check: ok, warn (works, but look at it) or fail. Any failure makes the exit status 1.\n\nExamples:\n\n    rye doctor\n    rye doctor --json",
-		Aka:  []string{"diagnose", "health"},
-		New:  func() cli.Runner { return new(doctorRun) }, Schema: "doctor/1", Output: doctorAnswer{},
-	}
-}
 
 type doctorRun struct{}
 
@@ -53,10 +45,9 @@ func checks() []doctorCheck {
 		{"vendor", checkVendor},
 		{"sandbox", checkSandbox},
 		{"interpreters", checkInterpreters},
-		{"audit", checkAudit},
-		{"secrets", runs.CheckSecrets},
-		{"terminal", checkTerminal},
-		{"clock", checkClock},
+		{"audit", checkAudit}, {"secrets", secrets.CheckSecrets},
+		{"providers", runs.CheckProviders},
+		{"terminal", checkTerminal}, {"clock", checkClock},
 	}
 }
 
@@ -75,6 +66,8 @@ func (*doctorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		f.Name, f.Hint = c.name, a.Globals.Placed(f.Hint)
 		if f.Status == places.StatusFail {
 			failed++
+		}
+		if f.Status != places.StatusOK {
 			if first, told := causes[f.Detail]; told {
 				f.Detail, f.Hint = fmt.Sprintf("the same as %q, above", first), ""
 			} else {
@@ -110,7 +103,7 @@ func checkVersion(context.Context, *cli.App) places.Finding {
 }
 
 func checkProject(_ context.Context, a *cli.App) places.Finding {
-	p, err := places.OpenProject(a)
+	p, err := places.Paths(a).OpenProject()
 	switch {
 	case errors.Is(err, workspace.ErrNoProject):
 		return places.Good("not in a project")

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cmd/rye/audits"
@@ -65,10 +64,10 @@ func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
 
 // execFloor is the sandbox that the policies require. Another check reports unreadable policies.
 func execFloor(a *cli.App) (e floor.Exec) {
-	if root, err := places.RootAuthority(a); err == nil && root.File != nil {
+	if root, err := places.Paths(a).RootPolicy(); err == nil && root.File != nil {
 		e = root.Side.Policy.Sections().Exec
 	}
-	if project, err := places.ProjectAuthority(a); err == nil && project != nil {
+	if project, err := places.Paths(a).ProjectPolicy(); err == nil && project != nil {
 		e = e.Narrow(project.Side.Policy.Sections().Exec)
 	}
 	return e
@@ -76,13 +75,13 @@ func execFloor(a *cli.App) (e floor.Exec) {
 
 // checkInterpreters finds the programs that the library's runtimes would start.
 func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
-	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{find.LibrarySpace()}})
+	v, err := find.LibraryView(ctx)
 	if err != nil {
 		return places.Bad(places.StatusFail, err)
 	}
 	temp := os.TempDir() // nothing is run there
 	q := env.Request{Host: places.MachineHost(a), Home: temp, Temp: temp}
-	if p, err := places.OpenProject(a); err == nil {
+	if p, err := places.Paths(a).OpenProject(); err == nil {
 		q.Project, q.Forbidden = p.Root, []string{p.Root}
 	}
 	var found []string
@@ -144,5 +143,5 @@ func checkAudit(ctx context.Context, a *cli.App) places.Finding {
 		return unvouched
 	}
 	i := slices.IndexFunc(keys, func(l audits.AuditKeyLine) bool { return l.Key == by })
-	return places.Good("%q, signed by this machine's key %s, for which %q vouches", p.Log, places.Short(own.Public.Fingerprint().String()), keys[i].Name)
+	return places.Good("%q, signed by this machine's key %s, which %q has signed", p.Log, places.Short(own.Public.Fingerprint().String()), keys[i].Name)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/content"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -41,7 +41,7 @@ func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	}
 	r := content.Request(ctx, l.Lock)
 	r.Toolchain = session.Toolchain(l.Lock, places.MachineHost(a))
-	made, err := lock.Make(ctx, r)
+	made, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		return places.Finding{Status: places.StatusWarn, Detail: "the project differs from its lock: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
 	}

@@ -41,11 +41,11 @@ func checkKeys(_ context.Context, a *cli.App) places.Finding {
 		}
 	}
 	// The next check reports a policy that can't be read.
-	au, err := places.RootAuthority(a)
+	au, err := places.Paths(a).RootPolicy()
 	for _, l := range lines {
 		if err == nil && au.File != nil && l.Default && l.InPolicy == "" {
 			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the policy doesn't know %q, the key that signs", l.Name),
-				Hint: "rye trust add " + l.Public + " --owner OWNER --names GLOB"}
+				Hint: fault.Command("rye trust add", l.Public, "--owner", l.Name, "--names", "**")}
 		}
 	}
 	if f := places.CheckStrays(a); f != nil {
@@ -78,11 +78,11 @@ func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
 	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
 		return *f
 	}
-	root, err := places.RootAuthority(a)
+	root, err := places.Paths(a).RootPolicy()
 	if err != nil {
 		return places.Bad(places.StatusFail, err)
 	}
-	project, err := places.ProjectAuthority(a)
+	project, err := places.Paths(a).ProjectPolicy()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return places.Bad(places.StatusFail, err)
 	}
@@ -94,7 +94,7 @@ func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
 		switch left := k.Expires.Sub(a.Now()); {
 		case k.Expires.IsZero() || len(p.RulesNaming(k.Name)) == 0:
 		case left <= 0:
-			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, yamltree.DateText(k.Expires)), Hint: "rye trust add " + k.Name + " --expires DATE"}
+			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, yamltree.DateText(k.Expires)), Hint: fault.Command("rye trust add", k.Name, "--expires", a.Now().AddDate(1, 0, 0).Format(time.DateOnly))}
 		case left < soon:
 			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, yamltree.DateText(k.Expires)), Hint: rotateHint(a, k)}
 		}

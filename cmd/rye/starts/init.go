@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,16 +21,6 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
-
-func InitCommand() cli.Command {
-	return cli.Command{
-		Path: "init", Quiet: true, Group: "start", Help: "Create a project, and a key and a policy if missing.",
-		More: "It creates rye.yaml, rye.lock and .ai, and adds missing lines to .gitattributes and .gitignore. Existing files stay as " +
-			"they are, so running it again changes nothing.\n\nExamples:\n\n    rye init\n    rye init ../other\n    rye init --dry-run",
-		Aka: []string{"create", "setup"},
-		New: func() cli.Runner { return new(initRun) }, Schema: "init/1", Output: initAnswer{},
-	}
-}
 
 type initRun struct {
 	Dir    string `arg:"" optional:"" complete:"dir" help:"Directory; default: the working directory."`
@@ -55,10 +44,7 @@ func (i initAnswer) Text(t *cli.Terminal) {
 	if len(i.Written) == 0 {
 		return
 	}
-	verb := "wrote"
-	if i.DryRun {
-		verb = "would write"
-	}
+	verb := cli.DryVerb(i.DryRun, "wrote", "would write")
 	var rows [][]string
 	for _, w := range i.Written {
 		rows = append(rows, []string{verb + " " + w.Path, w.What})
@@ -290,7 +276,7 @@ func missingFiles(dir string, hasAI bool) ([]starting, error) {
 func Starter(dir string) string {
 	name := cmp.Or(key.Slug(strings.ReplaceAll(filepath.Base(dir), ".", "-")), starterName)
 	least := "0.0.0" // any: this one is no release
-	if v := cli.ThisVersion().Version; regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(v) {
+	if v := cli.ThisVersion().Version; places.IsRelease(v) {
 		least = v
 	}
 	// Quoted, for a name may look like a number.
@@ -322,7 +308,7 @@ func WithLines(file []byte, lines []string) []byte {
 
 // identity makes a key and a policy unless there are some, or variables and flags replace them.
 func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) error {
-	root := places.RootSetting(a)
+	root := places.Paths(a).RootPolicyFile()
 	if root.Err != nil || root.Origin != "user" {
 		return root.Err
 	}
@@ -341,7 +327,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 	if err != nil {
 		return err
 	}
-	au, err := places.RootAuthority(a)
+	au, err := places.Paths(a).RootPolicy()
 	if err != nil {
 		return err
 	}
@@ -350,7 +336,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 	case len(kept) == 0 && a.Env(cli.EnvKey) == "":
 		ans.Written = append(ans.Written, initLine{filepath.Join(space, "keys"), "your signing key"})
 		if au.File == nil {
-			ans.Written = append(ans.Written, initLine{root.Value, "your policy, which trusts that key"})
+			ans.Written = append(ans.Written, initLine{root.Path, "your policy, which trusts that key"})
 		}
 		if c.DryRun {
 			return nil
@@ -370,7 +356,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 		if err != nil {
 			return trusts.NoKey(a, name, err)
 		}
-		ans.Written = append(ans.Written, initLine{root.Value, fmt.Sprintf("your policy, which trusts the key %q", name)})
+		ans.Written = append(ans.Written, initLine{root.Path, fmt.Sprintf("your policy, which trusts the key %q", name)})
 		if c.DryRun {
 			return nil
 		}
@@ -389,6 +375,6 @@ func noHome(space string, err error) *fault.Error {
 		return f
 	}
 	f.Text = fmt.Sprintf("the user space %q can't be written to: %s", space, f.Text)
-	f.Hint = []string{"USER_SPACE=DIR rye init", "export " + cli.EnvKey + "=…"}
+	f.Hint = []string{"USER_SPACE=\"$(mktemp -d)\" rye init"}
 	return f
 }

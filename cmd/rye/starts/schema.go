@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,24 +12,16 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/reply"
+	"github.com/rye-build/rye/exec/thread/transcript/schema"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func SchemaCommand() cli.Command {
-	return cli.Command{
-		Path: "schema", Group: "start", Help: "Print the JSON Schema of a file or a command's output.",
-		More: "Without NAME it lists the names. Editors complete and check rye.yaml, bundle.yaml and policy.yaml with theirs. The schema of " +
-			"an answer is named in its field \"schema\".\n\nExamples:\n\n    rye schema\n    rye schema rye.yaml > rye.schema.json\n" +
-			"    rye schema version/1",
-		New: func() cli.Runner { return new(schemaRun) }, Schema: "schema/1", Output: schemaAnswer{},
-	}
-}
-
 type schemaRun struct {
-	Name []string `arg:"" optional:"" help:"File, schema or command."`
+	Name []string `arg:"" optional:"" complete:"schema" help:"File, schema or command."`
 }
 
 type schemaAnswer struct {
@@ -63,18 +54,15 @@ func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		if bare, _, _ := strings.Cut(named.Name, "/"); word != "" && wanted != named.Name && wanted != bare {
 			continue
 		}
-		doc, err := cli.Marshal(SchemaDocument(named.Name, named.Of))
+		doc, err := reply.Marshal(SchemaDocument(named.Name, named.Of))
 		if err != nil {
 			return nil, err
 		}
 		ans.Schemas = append(ans.Schemas, schemaLine{named.Name, doc})
 	}
 	if len(ans.Schemas) == 0 {
-		f := &fault.Error{Code: fault.Schema, Text: fmt.Sprintf("no schema %q", word), Hint: []string{"rye schema"}}
-		if meant := near.Names(word, names); len(meant) > 0 {
-			f.Hint = []string{"rye schema " + meant[0]}
-		}
-		return nil, f
+		meant := append(near.Names(word, names), "")
+		return nil, fault.New(fault.Schema, "no schema %q", word).Try(strings.TrimSpace("rye schema " + meant[0]))
 	}
 	return ans, nil
 }
@@ -85,17 +73,8 @@ func fileSchemas() []schemaLine {
 		{recipe.File, json.RawMessage(recipe.Schema())},
 		{trust.File, json.RawMessage(policy.Schema())},
 		{workspace.MarkerFile, json.RawMessage(ryeyaml.Schema())},
+		{"transcript", json.RawMessage(schema.Text())},
 	}
-}
-
-func (s *schemaRun) Complete(_ context.Context, a *cli.App, _, _ string) (out []cli.Candidate) {
-	for _, f := range fileSchemas() {
-		out = append(out, cli.Candidate{Value: f.Name, Help: ""})
-	}
-	for _, named := range SchemasOf(a.Commands) {
-		out = append(out, cli.Candidate{Value: named.Name, Help: ""})
-	}
-	return out
 }
 
 // Text writes one document as itself and several as the list of their names.
@@ -119,7 +98,7 @@ type namedType struct {
 
 // SchemasOf lists the outputs of commands, and the error object, by name.
 func SchemasOf(cmds []cli.Command) []namedType {
-	list := []namedType{{errorSchema, reflect.TypeFor[cli.ErrorReply]()}}
+	list := []namedType{{errorSchema, reflect.TypeFor[reply.Error]()}}
 	for _, c := range cmds {
 		if c.Output != nil && !slices.ContainsFunc(list, func(n namedType) bool { return n.Name == c.Schema }) {
 			list = append(list, namedType{c.Schema, reflect.TypeOf(c.Output)})

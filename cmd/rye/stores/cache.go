@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/ai/find"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -60,7 +61,7 @@ func RemoveAll(_ context.Context, path string) (err error) {
 // filesSize counts what is in a directory, and the bytes of all files below it.
 func filesSize(_ context.Context, dir string) (entries, bytes int64) {
 	all, _ := os.ReadDir(dir)
-	return int64(len(all)), materialise.BytesIn(dir)
+	return int64(len(all)), osfile.BytesIn(dir)
 }
 
 // CopiesSize counts the copies that tools run from.
@@ -93,19 +94,6 @@ func statCacheSize(ctx context.Context, path string) (entries, bytes int64) {
 	c := statcache.Open(path, statcache.Options{})
 	defer c.Close(ctx)
 	return c.Stats(ctx).Entries, fi.Size()
-}
-
-func CacheGroup() cli.Command {
-	return cli.Command{Path: "cache", Group: "store", Help: "List and clear caches.",
-		More: "Every cache has its own limit and removes the least recently used entries first. Clearing a cache loses no data."}
-}
-
-func CacheLsCommand() cli.Command {
-	return cli.Command{
-		Path: "cache list", Group: "store", Help: "List caches.",
-		More: "Examples:\n\n    rye cache list\n    rye -v store put DIR    (hits and misses of one run)",
-		New:  func() cli.Runner { return new(cacheLsRun) }, Schema: "cache-ls/1", Output: cacheLsAnswer{},
-	}
 }
 
 type cacheLsRun struct{}
@@ -144,16 +132,8 @@ func (*cacheLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-func CacheClearCommand() cli.Command {
-	return cli.Command{
-		Path: "cache clear", Quiet: true, Group: "store", Help: "Clear all caches or one of them.", Aka: []string{"cache rm", "cache clean", "cache prune"},
-		More: "Examples:\n\n    rye cache clear\n    rye cache clear search",
-		New:  func() cli.Runner { return new(cacheClearRun) }, Schema: "cache-clear/1", Output: cacheClearAnswer{},
-	}
-}
-
 type cacheClearRun struct {
-	Name string `arg:"" optional:"" help:"Cache to clear; default: all."`
+	Name string `arg:"" optional:"" complete:"cache" help:"Cache to clear; default: all."`
 }
 
 type cacheClearAnswer struct {
@@ -163,11 +143,9 @@ type cacheClearAnswer struct {
 
 func (c cacheClearAnswer) Text(t *cli.Terminal) { t.Note("freed %s", cli.ByteSize(float64(c.Bytes))) }
 
-func (c *cacheClearRun) Complete(context.Context, *cli.App, string, string) (out []cli.Candidate) {
-	for _, r := range rebuildables() {
-		out = append(out, cli.Candidate{Value: r.name, Help: r.help})
-	}
-	return out
+// CompleteCaches offers the caches.
+func CompleteCaches() []cli.Candidate {
+	return cli.Offer(rebuildables(), func(r rebuildable) (string, string) { return r.name, r.help })
 }
 
 func (c *cacheClearRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

@@ -11,17 +11,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-func StoreCatCommand() cli.Command {
-	return cli.Command{
-		Path: "store cat", Group: "store", Help: "Write an object's verified bytes.",
-		More: "Writes a tree as text. The bytes are hashed while they are written, so only exit status 0 means that all of them " +
-			"are right.\n\nExamples:\n\n    rye store cat app:README.md\n    rye store cat 9f2c41d07a33",
-		Aka:    []string{"cat", "store get"},
-		New:    func() cli.Runner { return new(storeCatRun) },
-		Schema: "store-cat/1", Output: storeCatAnswer{},
-	}
-}
-
 type storeCatRun struct{ objectArg }
 
 // A storeCatAnswer carries the bytes under --json only; otherwise they stream.
@@ -45,7 +34,7 @@ func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err 
 		defer o.Close()
 		if a.Term.Json {
 			if o.Size > mostInReply {
-				return fault.New(fault.Limit, "the object is too large for --json").Try("rye store cat " + fault.Quote(c.Object) + " >FILE")
+				return fault.New(fault.Limit, "the object is too large for --json").Try("rye store cat " + fault.Quote(c.Object) + " >object")
 			}
 			b, err := io.ReadAll(o)
 			ans = storeCatAnswer{id.Kind.String(), id.Digest, o.Size, b}

@@ -14,17 +14,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StoreCheckoutCommand() cli.Command {
-	return cli.Command{
-		Path: "store checkout", Quiet: true, Group: "store", Help: "Write a verified tree to a directory.",
-		More: "DIR must be missing or empty, except with --force. The tree is built beside it and renamed once every byte is " +
-			"verified, so DIR is complete or unchanged. DIR can't be in a store, in the user space or in rye's state directory.\n\nExamples:\n\n    rye store checkout app ./copy\n    rye store checkout app:lib ./lib --force",
-		Aka:    []string{"checkout", "store export", "store extract"},
-		New:    func() cli.Runner { return new(storeCheckoutRun) },
-		Schema: "store-checkout/1", Output: storeCheckoutAnswer{},
-	}
-}
-
 type storeCheckoutRun struct {
 	objectArg
 	Dir   string `arg:"" complete:"dir" help:"Directory to create."`

@@ -12,18 +12,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StoreFsckCommand() cli.Command {
-	return cli.Command{
-		Path: "store fsck", Group: "store", Help: "Read and hash every object in the store.",
-		More: "fsck uses no cache and changes nothing without --repair or --repair-from. --repair removes damaged objects, so " +
-			"that you can put them again, and rebuilds lost indexes; --repair-from also copies lost objects from another " +
-			"store.\n\nExamples:\n\n    rye store fsck\n    rye store fsck --repair-from /mnt/backup/store",
-		Aka:    []string{"fsck", "store check", "store verify"},
-		New:    func() cli.Runner { return new(storeFsckRun) },
-		Schema: "store-fsck/1", Output: storeFsckAnswer{},
-	}
-}
-
 type storeFsckRun struct {
 	Repair     bool   `help:"Remove damaged objects."`
 	RepairFrom string `placeholder:"DIR" complete:"dir" help:"Restore lost objects from the store in DIR."`
@@ -103,9 +91,9 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	if !c.Repair && c.RepairFrom == "" {
 		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s in the store %q", fault.Count(int64(len(r.Problems)), "problem"), s.Dir()),
-			Hint: []string{"rye store fsck --repair-from DIR", "rye store fsck --repair"}}
+			Why: []string{"with --repair-from it brings lost objects from another store"}, Hint: []string{"rye store fsck --repair"}}
 		if onlyRefs(r) {
-			f.Hint = []string{"rye store refs"}
+			f.Why, f.Hint = nil, []string{"rye store refs"}
 		}
 		return ans, f.Asked()
 	}
@@ -126,7 +114,7 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	if len(again.Problems) > 0 {
 		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s left in the store %q", fault.Count(int64(len(again.Problems)), "problem"), s.Dir()),
-			Why: []string{"put the lost objects again to restore them"}, Hint: []string{"rye store put PATH"}}
+			Why: []string{"put the lost objects again to restore them"}, Hint: []string{"rye fetch"}}
 		if onlyRefs(again) {
 			f.Why, f.Hint = []string{"a lost ref has to be set again by hand"}, []string{"rye store refs"}
 		}

@@ -11,19 +11,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/keep"
 )
-
-func StoreGcCommand() cli.Command {
-	return cli.Command{
-		Path: "store gc", Quiet: true, Group: "store", Help: "Remove unreachable objects.",
-		More: "Removes objects that an earlier gc found unreachable at least --grace ago; --grace 0s removes all unreachable objects at once. " +
-			"Other processes may use the store meanwhile. Objects of a rye.lock stay as long as that file exists.\n\nExamples:\n\n    rye store gc --dry-run\n    rye store gc --grace 0s",
-		Aka:    []string{"gc", "prune", "store prune"},
-		New:    func() cli.Runner { return new(storeGcRun) },
-		Schema: "store-gc/2", Output: storeGcAnswer{},
-	}
-}
 
 type storeGcRun struct {
 	Grace  time.Duration `default:"336h" help:"Minimum time an object has been unreachable (${default})."`
@@ -79,7 +68,7 @@ func (c *storeGcRun) release(ctx context.Context, a *cli.App, s *disk.Store) (re
 	}
 	released = []string{}
 	for _, r := range refs {
-		path, err := lock.KeptPath(ctx, s, r.Name)
+		path, err := keep.Path(ctx, s, r.Name)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -96,7 +85,7 @@ func (c *storeGcRun) release(ctx context.Context, a *cli.App, s *disk.Store) (re
 		if c.DryRun {
 			continue
 		}
-		if err := lock.Forget(ctx, s, path); err != nil {
+		if err := keep.Forget(ctx, s, path); err != nil {
 			return nil, err
 		}
 	}

@@ -12,16 +12,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StoreLsCommand() cli.Command {
-	return cli.Command{
-		Path: "store list", Group: "store", Help: "List a tree or all objects.",
-		More: "With an OBJECT, the entries of that tree; without, everything the store holds, in no order.\n\n" +
-			"Examples:\n\n    rye store list app\n    rye store list app:lib\n    rye store list --json",
-		New:    func() cli.Runner { return new(storeLsRun) },
-		Schema: "store-ls/1", Output: storeLsAnswer{},
-	}
-}
-
 type storeLsRun struct{ optionalObject }
 
 // An entryLine is one object: an entry of a tree, or of the store.

@@ -14,19 +14,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StorePutCommand() cli.Command {
-	return cli.Command{
-		Path: "store put", Group: "store", Help: "Store files and directories and print their digests.",
-		More: "A directory becomes a tree, whose digest covers everything in it; a file, or \"-\" for standard input, becomes a blob. " +
-			"The objects are durable when the digest is printed. Files that have not changed since the last put are not " +
-			"read again, except with --paranoid. Without a ref, gc removes the objects later.\n\n" +
-			"Examples:\n\n    rye store put --ref app ./app\n    rye store put a.txt b.txt\n    tar -c . | rye store put -",
-		Aka:    []string{"store add", "store import", "put"},
-		New:    func() cli.Runner { return new(storePutRun) },
-		Schema: "store-put/2", Output: storePutAnswer{},
-	}
-}
-
 type storePutRun struct {
 	Paths    []string `arg:"" name:"path" complete:"file" help:"Files and directories; - for standard input."`
 	Ref      string   `placeholder:"NAME" help:"Point this ref at the one PATH."`
@@ -61,7 +48,7 @@ func (s storePutAnswer) Text(t *cli.Terminal) {
 
 func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Ref != "" && len(c.Paths) > 1 {
-		return nil, fault.New(fault.Validation, "--ref takes exactly one path").Try("rye store put --ref " + fault.Quote(c.Ref) + " PATH")
+		return nil, fault.New(fault.Validation, "--ref takes exactly one path").Try(fault.Command("rye store put --ref", c.Ref, c.Paths[0]))
 	}
 	if c.Ref != "" {
 		if err := disk.CheckRefName(c.Ref); err != nil {

@@ -14,24 +14,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StoreRefsCommand() cli.Command {
-	return cli.Command{
-		Path: "store refs", Group: "store", Help: "List refs, or set or delete one.",
-		More: "A ref is a name for an object. gc keeps everything that can be reached from a ref. With --expect the change fails with " +
-			"CONFLICT unless the ref names that object now (\"none\": unless the ref doesn't exist). Changes need whole digests, not " +
-			"prefixes.\n\n" +
-			"Examples:\n\n    rye store refs\n    rye store refs stable --set app\n    rye store refs app --delete --expect blake3:…",
-		Aka:    []string{"store tag", "store branch"},
-		New:    func() cli.Runner { return new(storeRefsRun) },
-		Schema: "store-refs/1", Output: storeRefsAnswer{},
-	}
-}
-
 type storeRefsRun struct {
-	Name   string `arg:"" optional:"" help:"Name of a ref."`
-	Set    string `placeholder:"OBJECT" xor:"change" help:"Point the ref at OBJECT."`
+	Name   string `arg:"" optional:"" complete:"object" help:"Name of a ref."`
+	Set    string `placeholder:"OBJECT" complete:"object" xor:"change" help:"Point the ref at OBJECT."`
 	Delete bool   `xor:"change" help:"Delete the ref."`
-	Expect string `placeholder:"OBJECT" help:"Change it only if it points at OBJECT (\"none\": is unset)."`
+	Expect string `placeholder:"OBJECT" complete:"object" help:"Change it only if it points at OBJECT (\"none\": is unset)."`
 }
 
 type refLine struct {
@@ -50,10 +37,6 @@ func (s storeRefsAnswer) Text(t *cli.Terminal) {
 		rows[i] = []string{r.Name, r.Kind, r.Digest.String()}
 	}
 	t.Rows(rows)
-}
-
-func (c *storeRefsRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return places.CompleteObjects(a)
 }
 
 func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -85,7 +68,7 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return ans, err
 	}
 	if c.Name == "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: "which ref?", Hint: []string{"rye store refs NAME --set OBJECT"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "which ref?", Hint: []string{"rye store refs"}}
 	}
 	var want cas.ID
 	if c.Set != "" {

@@ -9,15 +9,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StoreReindexCommand() cli.Command {
-	return cli.Command{
-		Path: "store reindex", Quiet: true, Group: "store", Help: "Rebuild missing or damaged indexes from the packs.",
-		More:   "Examples:\n\n    rye store reindex",
-		New:    func() cli.Runner { return new(storeReindexRun) },
-		Schema: "store-reindex/1", Output: storeReindexAnswer{},
-	}
-}
-
 type storeReindexRun struct{}
 
 type storeReindexAnswer struct{ disk.ReindexResult }

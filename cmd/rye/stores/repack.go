@@ -9,16 +9,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StoreRepackCommand() cli.Command {
-	return cli.Command{
-		Path: "store repack", Quiet: true, Group: "store", Help: "Merge small packs into large ones.",
-		More:   "Writers merge packs too; repack continues until nothing more can be merged.\n\nExamples:\n\n    rye store repack",
-		Aka:    []string{"store optimise", "store optimize", "store compact"},
-		New:    func() cli.Runner { return new(storeRepackRun) },
-		Schema: "store-repack/2", Output: storeRepackAnswer{},
-	}
-}
-
 type storeRepackRun struct{}
 
 type storeRepackAnswer struct{ disk.RepackResult }

@@ -11,16 +11,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StoreStatCommand() cli.Command {
-	return cli.Command{
-		Path: "store stat", Group: "store", Help: "Show an object's kind and size, or the store's.",
-		More:   "Examples:\n\n    rye store stat\n    rye store stat app",
-		Aka:    []string{"store info", "store show"},
-		New:    func() cli.Runner { return new(storeStatRun) },
-		Schema: "store-stat/1", Output: storeStatAnswer{},
-	}
-}
-
 type storeStatRun struct{ optionalObject }
 
 type storeStatAnswer struct {

@@ -11,15 +11,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func StoreTreeCommand() cli.Command {
-	return cli.Command{
-		Path: "store tree", Group: "store", Help: "List a tree recursively.",
-		More:   "Examples:\n\n    rye store tree app\n    rye store tree app:lib --json",
-		New:    func() cli.Runner { return new(storeTreeRun) },
-		Schema: "store-tree/1", Output: storeTreeAnswer{},
-	}
-}
-
 type storeTreeRun struct{ objectArg }
 
 type storeTreeAnswer struct {
@@ -69,7 +60,7 @@ func listable(ctx context.Context, s cas.Getter, root cas.ID) error {
 		if ok || depth > portable.MaxPath || ctx.Err() != nil {
 			return n
 		}
-		entries, _ := cas.ReadTree(ctx, nil, s, d)
+		entries, _ := cas.ReadTree(ctx, s, d)
 		n = len(entries)
 		for i := range entries {
 			if entries[i].Mode == cas.Dir {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
@@ -16,22 +15,12 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// KeyGroup is what "rye key" alone shows.
-func KeyGroup() cli.Command {
-	return cli.Command{
-		Path: "key", Group: "trust", Help: "Manage signing keys.",
-		Aka: []string{"keys"},
-		More: "Keys are kept in keys/ of the user space, for this user alone. What signs is --key NAME, else " + cli.EnvKey +
-			" (PEM, with " + cli.EnvPassphrase + "), else the default key. The policy says which keys are trusted: see rye trust.",
-	}
-}
-
 // NoKey gives fs.ErrNotExist the words of a key that isn't there.
 func NoKey(a *cli.App, name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f := &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no key %q", name),
+	f := &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("key %q not found", name),
 		Hint: []string{"rye key new", "rye key list"}, Details: map[string]any{"key": name}}
 	if name != key.DefaultName {
 		f.Hint = f.Hint[1:]
@@ -42,17 +31,15 @@ func NoKey(a *cli.App, name string, err error) error {
 		}
 	}
 	var names []string
-	for _, c := range CompleteKeys(a) {
-		names = append(names, c.Value)
+	lines, _ := KeyLines(a)
+	for _, l := range lines {
+		names = append(names, l.Name)
 	}
 	if len(names) == 0 && a.Env(cli.EnvTrust) != "" {
 		f.Why = []string{"the first key comes with a policy, and " + cli.EnvTrust + " names one; a key in " + cli.EnvKey + " signs as well"}
 		f.Hint = append([]string{"unset " + cli.EnvTrust}, f.Hint...)
 	}
-	if meant := near.Names(name, names); len(meant) > 0 {
-		f.Why = []string{"did you mean " + meant[0] + "?"}
-	}
-	return f
+	return f.Near(name, names)
 }
 
 // A Signer is a private key and how it was found.
@@ -76,7 +63,7 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 			f := fault.Of(fmt.Errorf("the key in %s: %w", cli.EnvKey, err))
 			if !strings.Contains(pem, "-----BEGIN") {
 				f.Code, f.Why = fault.Config, []string{"it holds the text of a private key (PEM), not the name of a file"}
-				f.Hint = []string{"export " + cli.EnvKey + "=\"$(cat FILE)\""}
+				f.Hint = []string{"export " + cli.EnvKey + "=\"$(cat key.pem)\""}
 			}
 			return Signer{}, f
 		}
@@ -122,7 +109,7 @@ func KeySetting(a *cli.App) cli.Setting {
 
 // rootSide is the root policy with its lists, to describe keys. A policy that can't be read says nothing about them.
 func rootSide(a *cli.App) policy.Side {
-	au, err := places.RootAuthority(a)
+	au, err := places.Paths(a).RootPolicy()
 	if err != nil {
 		return policy.Side{}
 	}
@@ -152,28 +139,7 @@ func openKeyLine(a *cli.App, name string) (trust.KeyState, error) {
 	return k, err
 }
 
-// CompleteKeys offers the kept keys.
-func CompleteKeys(a *cli.App) []cli.Candidate {
-	lines, err := KeyLines(a)
-	if err != nil {
-		return nil
-	}
-	out := make([]cli.Candidate, len(lines))
-	for i, l := range lines {
-		out[i] = cli.Candidate{Value: l.Name, Help: "key " + places.Short(l.Fingerprint)}
-	}
-	return out
-}
-
 // KeyFlag is the flag of commands that sign.
 type KeyFlag struct {
-	Key string `placeholder:"NAME" help:"Sign with this key instead of the default."`
-}
-
-// Complete implements the completion of the flag.
-func (KeyFlag) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return CompleteKeys(a)
-	}
-	return nil
+	Key string `placeholder:"NAME" complete:"key" help:"Sign with this key instead of the default."`
 }

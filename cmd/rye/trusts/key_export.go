@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
@@ -13,18 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-func KeyExportCommand() cli.Command {
-	return cli.Command{
-		Path: "key export", Group: "trust", Help: "Print a public key, or write a private key to a file.",
-		More: "The public half goes to standard output, as PEM, for others to trust. --private writes the private half into FILE, which " +
-			"must not be there yet, for this user alone, and asks first; a key with a passphrase stays locked with it.\n\n" +
-			"Examples:\n\n    rye key export > alice.pem\n    rye key export release --private backup.pem",
-		New: func() cli.Runner { return new(keyExportRun) }, Schema: "key-export/1", Output: keyExportAnswer{},
-	}
-}
-
 type keyExportRun struct {
-	Name    string `arg:"" optional:"" help:"Key; default: the signing key."`
+	Name    string `arg:"" optional:"" complete:"key" help:"Key; default: the signing key."`
 	Private string `placeholder:"FILE" complete:"file" help:"Write the private key to FILE."`
 }
 
@@ -33,10 +25,6 @@ type keyExportAnswer struct {
 	Fingerprint string `json:"fingerprint"`
 	PEM         string `json:"pem"`  // of the public half
 	File        string `json:"file"` // that the private half was written into; empty if it wasn't
-}
-
-func (*keyExportRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return CompleteKeys(a)
 }
 
 func (k keyExportAnswer) Text(t *cli.Terminal) {
@@ -93,6 +81,12 @@ func (c *keyExportRun) ofEnv(ctx context.Context, a *cli.App) (cli.Answer, error
 	return keyExportAnswer{s.Name, s.Public().Fingerprint().String(), string(s.Public().PEM()), ""}, nil
 }
 
+// otherFile is a name for a file where one is taken.
+func otherFile(file string) string {
+	ext := filepath.Ext(file)
+	return key.Next(strings.TrimSuffix(file, ext)) + ext
+}
+
 // private writes the private half. It never goes to standard output, where logs and scrollback keep it.
 func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphrase string) (cli.Answer, error) {
 	pem := p.PEM()
@@ -104,7 +98,7 @@ func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphras
 	}
 	err := osfile.WriteFile(c.Private, 0o600, true, osfile.BytesOf(pem))
 	if errors.Is(err, fs.ErrExist) {
-		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Private), Hint: []string{"rye key export --private OTHER-FILE " + fault.Quote(name)}}
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Private), Hint: []string{fault.Command("rye key export --private", otherFile(c.Private), name)}}
 	}
 	if err != nil {
 		return nil, err

@@ -11,17 +11,6 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-func KeyImportCommand() cli.Command {
-	return cli.Command{
-		Path: "key import", Quiet: true, Group: "trust", Help: "Import a private key.",
-		More: "FILE is a private key (PEM, PKCS#8, Ed25519), locked with a passphrase or not; \"-\" is standard input. A locked one stays " +
-			"locked with the same passphrase, and --passphrase locks one that isn't. The public key of another person belongs in the policy: " +
-			"rye trust add.\n\nExamples:\n\n    rye key import backup.pem\n    rye key import backup.pem release --passphrase",
-		Aka: []string{"key add"},
-		New: func() cli.Runner { return new(keyImportRun) }, Schema: "key-import/1", Output: keyShowAnswer{},
-	}
-}
-
 type keyImportRun struct {
 	File       string `arg:"" complete:"file" help:"Private key; - for standard input."`
 	Name       string `arg:"" optional:"" default:"default" help:"Name of the key."`
@@ -42,7 +31,7 @@ func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	if _, err := key.ParsePublicPEM(pem); err == nil {
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a public key, which can't sign", c.File),
-			Hint: []string{"rye trust add " + fault.Quote(c.File) + " --owner OWNER --names GLOB"}}
+			Hint: []string{fault.Command("rye trust add", c.File)}}
 	}
 	var passphrase string
 	p, err := key.ParsePrivate(pem, func() (string, error) {
@@ -59,7 +48,7 @@ func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	WarnReadable(a, c.File)
 	if err := dir.Add(c.Name, p, passphrase); err != nil {
-		return nil, keyExists(c.Name, err, "rye key import "+fault.Quote(c.File)+" OTHER-NAME", "rye key show "+fault.Quote(c.Name))
+		return nil, keyExists(c.Name, err, fault.Command("rye key import", c.File, key.Next(c.Name)), "rye key show "+fault.Quote(c.Name))
 	}
 	l, err := openKeyLine(a, c.Name)
 	if err != nil {

@@ -9,15 +9,6 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func KeyListCommand() cli.Command {
-	return cli.Command{
-		Path: "key list", Group: "trust", Help: "List your keys.",
-		More: "* is the key that signs where no other is named.\n\nExamples:\n\n    rye key list\n    rye key list --json",
-		Aka:  []string{"key ls"},
-		New:  func() cli.Runner { return new(keyListRun) }, Schema: "key-list/1", Output: KeyListAnswer{},
-	}
-}
-
 type keyListRun struct{}
 
 type KeyListAnswer struct {
@@ -33,7 +24,7 @@ func (*keyListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		a.Term.Note("%s signs where no other is named: rye key show", cli.EnvKey)
 	}
 	if len(lines) == 0 && err == nil {
-		a.Term.Note("there are no keys yet: rye key new makes one")
+		a.Term.Note("no keys yet: rye key new creates one")
 	}
 	return KeyListAnswer{append([]trust.KeyState{}, lines...)}, err
 }

@@ -16,17 +16,6 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func KeyNewCommand() cli.Command {
-	return cli.Command{
-		Path: "key new", Quiet: true, Group: "trust", Help: "Create a key.",
-		More: "The first key is trusted for the names ** except rye/** in the user's policy; where the key is there and the policy isn't, only the policy is made. Later ones vouch for nothing until " +
-			"rye trust add says so. --passphrase locks the file; the passphrase is " + cli.EnvPassphrase + ", else it is asked for.\n\n" +
-			"Examples:\n\n    rye key new\n    rye key new --owner 'Acme Ltd'\n    rye key new release --passphrase",
-		Aka: []string{"key create", "key generate", "keygen"},
-		New: func() cli.Runner { return new(KeyNewRun) }, Schema: "key-new/1", Output: KeyNewAnswer{},
-	}
-}
-
 type KeyNewRun struct {
 	Name       string `arg:"" optional:"" default:"default" help:"Name: lower-case letters, digits, - and _."`
 	Owner      string `placeholder:"TEXT" help:"Owner to record in the policy."`
@@ -82,11 +71,11 @@ func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
 	if was.kept, err = was.dir.List(); err != nil {
 		return was, err
 	}
-	au, err := places.RootAuthority(a)
+	au, err := places.Paths(a).RootPolicy()
 	was.none = err == nil && au.File == nil
 	if len(was.kept) == 0 || was.none {
 		if err == nil {
-			err = editable(a)
+			err = places.Paths(a).Editable()
 		}
 		if err != nil {
 			return was, err
@@ -94,7 +83,7 @@ func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
 	}
 	was.there = slices.ContainsFunc(was.kept, func(e key.Entry) bool { return e.Name == c.Name })
 	if was.there && !was.none {
-		return was, keyExists(c.Name, nil, "rye key new OTHER-NAME", "rye key rotate "+fault.Quote(c.Name))
+		return was, keyExists(c.Name, nil, fault.Command("rye key new", key.Next(c.Name)), "rye key rotate "+fault.Quote(c.Name))
 	}
 	return was, nil
 }
@@ -117,13 +106,13 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 		return nil, err
 	}
 	if err := dir.Add(c.Name, p, passphrase); err != nil {
-		return nil, keyExists(c.Name, err, "rye key new OTHER-NAME")
+		return nil, keyExists(c.Name, err, fault.Command("rye key new", key.Next(c.Name)))
 	}
 	ans := KeyNewAnswer{Policy: places.TrustChange{Change: trust.Change{Changes: []policy.Change{}}}}
 	if ans.Key, err = openKeyLine(a, c.Name); err != nil {
 		return nil, err
 	}
-	a.Term.Note("made the key %q, %s", c.Name, ans.Key.Fingerprint)
+	a.Term.Note("created the key %q, %s", c.Name, ans.Key.Fingerprint)
 	if len(kept) > 0 && !none {
 		a.Term.Note("no rule of the policy names it: rye trust add says what it may vouch for")
 		if c.Owner != "" {
@@ -147,7 +136,7 @@ func (c *KeyNewRun) policyAlone(ctx context.Context, a *cli.App, dir key.Dir) (c
 	if err != nil {
 		return nil, err
 	}
-	a.Term.Note("there is a key %q already, and no policy: this makes the policy", c.Name)
+	a.Term.Note("the key %q exists, but no policy: creating the policy", c.Name)
 	ans := KeyNewAnswer{}
 	if ans.Policy, err = TrustFirst(ctx, a, policy.Key{Name: c.Name, Public: p, Owner: c.Owner}); err != nil {
 		return nil, err
@@ -173,7 +162,7 @@ func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (places.TrustChan
 		return after, err
 	}}})
 	if err == nil && given {
-		a.Term.Note("the user's policy now trusts it for every name (**) except rye/**")
+		a.Term.Note("your policy now trusts it for every name (**) except rye/**")
 	} else if err == nil {
 		a.Term.Note("the user's policy has a rule for ** already, which does not name it")
 	}
@@ -185,14 +174,6 @@ func keyExists(name string, err error, hint ...string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("there is a key %q already", name),
+	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("key %q already exists", name),
 		Hint: hint, Details: map[string]any{"key": name}}
-}
-
-func editable(a *cli.App) error {
-	p, err := places.Paths(a)
-	if err == nil {
-		err = p.Editable()
-	}
-	return err
 }

@@ -9,22 +9,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-func KeyRemoveCommand() cli.Command {
-	return cli.Command{
-		Path: "key remove", Quiet: true, Group: "trust", Help: "Delete a key.",
-		More: "It asks first, or wants --yes: without a copy it can never sign again. What it has signed stays signed, and the " +
-			"policy keeps what it says of it.\n\nExamples:\n\n    rye key remove old\n    rye key remove old --yes",
-		Aka: []string{"key rm", "key delete"},
-		New: func() cli.Runner { return new(keyRemoveRun) }, Schema: "key-remove/1", Output: keyShowAnswer{},
-	}
-}
-
 type keyRemoveRun struct {
-	Name string `arg:"" help:"Key."`
-}
-
-func (*keyRemoveRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return CompleteKeys(a)
+	Name string `arg:"" complete:"key" help:"Key."`
 }
 
 func (c *keyRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

@@ -15,20 +15,10 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func KeyRotateCommand() cli.Command {
-	return cli.Command{
-		Path: "key rotate", Quiet: true, Group: "trust", Help: "Create a key to replace an old one, with a rotation document.",
-		More: "The document is signed by both keys and changes nothing by itself: everyone who trusts the old key runs rye trust add " +
-			"--rotation FILE within 90 days, this user too. Where a rule asks for more keys, their owners sign it as well: rye sign FILE --as rotation:RULE. " +
-			"The old key is kept until rye key remove.\n\nExamples:\n\n    rye key rotate\n    rye key rotate release --rule 'acme/**' --out rotation.yaml",
-		New: func() cli.Runner { return new(keyRotateRun) }, Schema: "key-rotate/1", Output: keyRotateAnswer{},
-	}
-}
-
 type keyRotateRun struct {
-	Name       string `arg:"" optional:"" help:"Key to replace; default: the default key."`
+	Name       string `arg:"" optional:"" complete:"key" help:"Key to replace; default: the default key."`
 	To         string `placeholder:"NAME" help:"Name of the new key."`
-	Rule       string `placeholder:"GLOB" help:"Policy rule; default: the one naming the old key."`
+	Rule       string `placeholder:"GLOB" complete:"rule" help:"Policy rule; default: the one naming the old key."`
 	Expires    string `placeholder:"DATE" help:"Expiry of the new key."`
 	Out        string `placeholder:"FILE" complete:"file" default:"rotation.yaml" help:"Write the document to this file (${default})."`
 	Passphrase bool   `help:"Protect the new key with a passphrase."`
@@ -41,21 +31,6 @@ type keyRotateAnswer struct {
 	Rule string `json:"rule"`
 	File string `json:"file"`
 	ID   string `json:"id"` // of the document
-}
-
-func (c *keyRotateRun) Complete(_ context.Context, a *cli.App, name, _ string) (out []cli.Candidate) {
-	switch name {
-	case "rule":
-		if au, err := places.RootAuthority(a); err == nil {
-			for _, r := range au.Side.Policy.Sections().Rules {
-				out = append(out, cli.Candidate{Value: r.Glob, Help: ""})
-			}
-		}
-		return out
-	case "name":
-		return CompleteKeys(a)
-	}
-	return nil
 }
 
 func (k keyRotateAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", k.File) }
@@ -78,7 +53,7 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	root, err := places.RootAuthority(a)
+	root, err := places.Paths(a).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
@@ -110,12 +85,12 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	// The key first: a document about a key that is lost would be worse than a key without one.
 	if err := dir.Add(step.Key.Name, fresh, passphrase); err != nil {
-		return nil, keyExists(step.Key.Name, err, "rye key rotate "+fault.Quote(c.Name)+" --to OTHER-NAME")
+		return nil, keyExists(step.Key.Name, err, fault.Command("rye key rotate", c.Name, "--to", key.Next(step.Key.Name)))
 	}
 	if err := osfile.WriteFile(c.Out, 0o644, true, osfile.BytesOf(doc)); err != nil {
 		return nil, errors.Join(c.exists(a, err), dir.Remove(step.Key.Name))
 	}
-	a.Term.Note("made the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
+	a.Term.Note("created the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
 	if kept.Locked && !c.Passphrase {
 		a.Term.Warn("the key %q is locked by a passphrase, and %q is not: rye key rotate --passphrase would have locked it", c.Name, step.Key.Name)
 	}
@@ -135,5 +110,5 @@ func (c *keyRotateRun) exists(a *cli.App, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Out), Hint: []string{a.With("--out", "OTHER-FILE")}}
+	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Out), Hint: []string{a.With("--out", otherFile(c.Out))}}
 }

@@ -9,26 +9,12 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func KeyShowCommand() cli.Command {
-	return cli.Command{
-		Path: "key show", Group: "trust", Help: "Show a key's public half, fingerprint and names.",
-		More: "Without NAME it is the key that signs. The public half is what others give to rye trust add.\n\n" +
-			"Examples:\n\n    rye key show\n    rye key show release --json",
-		Aka: []string{"key fingerprint", "key info", "whoami"},
-		New: func() cli.Runner { return new(keyShowRun) }, Schema: "key-show/1", Output: keyShowAnswer{},
-	}
-}
-
 type keyShowRun struct {
-	Name string `arg:"" optional:"" help:"Key."`
+	Name string `arg:"" optional:"" complete:"key" help:"Key."`
 }
 
 type keyShowAnswer struct {
 	Key trust.KeyState `json:"key"`
-}
-
-func (*keyShowRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return CompleteKeys(a)
 }
 
 func (c *keyShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -38,7 +24,7 @@ func (c *keyShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := places.RootAuthority(a); err != nil {
+		if _, err := places.Paths(a).RootPolicy(); err != nil {
 			return nil, err
 		}
 		l := trust.StateOf(s.Name, s.Public(), rootSide(a), a.Now())

@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
@@ -27,30 +27,15 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func TrustAddCommand() cli.Command {
-	return cli.Command{
-		Path: "trust add", Quiet: true, Group: "trust", Help: "Trust a key, or apply a key rotation.",
-		More: "KEY is a public key: a PEM file, \"-\", or its 43 characters. Compare the fingerprint that is shown with what its owner says, " +
-			"by another way than the key came. --names says what it may vouch for, as in 'acme/**' or 'tool:acme/*'; without it the key " +
-			"is known and vouches for nothing. Where a rule has these names already, the key is added to it. A key that the policy knows " +
-			"is named by its name, and needs no --owner: so it comes to more names, or to another --expires. --from takes a signer's key from a bundle's archive. Exactly one rule decides about a name, the most " +
-			"particular: a new rule takes its names from the keys of others, and what your own keys lose is said.\n\n" +
-			"--rotation reads a rotation, signed by the old keys and by the new one (rye key rotate).\n\n" +
-			"Examples:\n\n    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n    rye trust add default --names 'acme/**' --threshold 2\n    rye trust add alice --expires 2028-01-31\n    rye trust add --rotation rotation.yaml",
-		Aka: []string{"trust import", "trust key"},
-		New: func() cli.Runner { return new(trustAddRun) }, Schema: "trust-change/1", Output: places.TrustChange{},
-	}
-}
-
 type trustAddRun struct {
 	Public      string   `arg:"" optional:"" name:"key" complete:"file" help:"Public key."`
-	From        string   `placeholder:"ARCHIVE" complete:"file" help:"Take the key with --fingerprint from a bundle's archive."`
+	From        string   `placeholder:"PLACE" complete:"file" help:"Take the key with --fingerprint from an archive or index."`
 	Fingerprint string   `placeholder:"DIGITS" help:"Fingerprint the key must have; nothing is asked then."`
 	Owner       string   `placeholder:"TEXT" help:"Owner of the key."`
 	Name        string   `placeholder:"NAME" help:"Name in the policy; default: from the file's name or owner."`
 	Names       []string `placeholder:"GLOB" help:"Names the key may sign."`
 	Threshold   *int     `placeholder:"N" help:"Signatures required for those names."`
-	Accept      string   `enum:"v1,v2," default:"" placeholder:"FORMAT" help:"Accepted signature formats: v1 (both) or v2."`
+	Accept      string   `enum:"v1,v2," default:"" blank:"" placeholder:"FORMAT" help:"Accepted signature formats: v1 (both) or v2."`
 	NotBefore   string   `placeholder:"DATE" help:"Start of validity, such as 2027-01-31."`
 	Expires     string   `placeholder:"DATE" help:"Expiry, such as 2027-12-31."`
 	Rotation    string   `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation."`
@@ -66,9 +51,9 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	case c.From != "" && (c.Public != "" || c.Fingerprint == ""):
 		return nil, &fault.Error{Code: fault.Validation, Text: "--from needs --fingerprint, and no KEY", Hint: []string{fault.Command("rye bundle verify", c.From)}}
 	case c.Public == "" && c.From == "":
-		return nil, &fault.Error{Code: fault.Validation, Text: "which key?", Hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "which key?", Hint: []string{"rye help trust add"}}
 	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
-		return nil, &fault.Error{Code: fault.Validation, Text: "--threshold and --accept are about names, and none are given", Hint: []string{a.With("--names", "GLOB")}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--threshold and --accept are about names, and none are given", Hint: []string{"rye help trust add"}}
 	case c.Threshold != nil && *c.Threshold < 1:
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--threshold is %d, and it takes at least one key", *c.Threshold)}
 	}
@@ -137,7 +122,7 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // key reads the key and what is to be said of it.
 func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err error) {
-	au, err := places.RootAuthority(a)
+	au, err := places.Paths(a).RootPolicy()
 	if err != nil && (au == nil || !errors.Is(err, fs.ErrNotExist)) {
 		return k, err
 	}
@@ -154,7 +139,7 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 		c.Name, k = known.Name, known
 	} else if k.Owner = c.Owner; k.Owner == "" && c.From == "" {
 		return k, &fault.Error{Code: fault.Validation, Text: "--owner is missing: whose key is it?",
-			Why: []string{"fingerprint  " + k.Public.Fingerprint().String()}, Hint: []string{a.With("--owner", "OWNER")}}
+			Why: []string{"fingerprint  " + k.Public.Fingerprint().String()}, Hint: []string{a.With("--owner", c.name())}}
 	} else if k.Name = c.Name; k.Name == "" {
 		k.Name = c.name()
 	}
@@ -179,21 +164,26 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 		}
 		return p, err
 	}
-	h, err := archive.ReadFileHead(ctx, a.Absolute(cli.Setting{Value: c.From}).Value)
+	place := c.From
+	if !strings.Contains(place, "://") {
+		place = a.Absolute(cli.Setting{Value: c.From}).Value
+	}
+	claim, err := source.ReadClaim(ctx, places.Fetcher(a), place)
 	if err != nil {
 		return p, err
 	}
-	for _, k := range h.Keys {
+	for _, k := range claim.Keys {
 		if k.Public.Fingerprint().String() == c.Fingerprint {
 			c.Owner = cmp.Or(c.Owner, k.Owner)
-			c.space, _, _ = strings.Cut(h.List.BundleID, "/")
+			_, id, _ := strings.Cut(claim.Name, ":")
+			c.space, _, _ = strings.Cut(id, "/")
 			return k.Public, nil
 		}
 	}
 	return p, fault.New(fault.NotFound, "%q has no key with the fingerprint %s", c.From, c.Fingerprint).Try(fault.Command("rye bundle verify", c.From))
 }
 
-// AddFrom trusts a key of an archive for some names.
+// AddFrom trusts a key of an archive or an index for some names.
 func AddFrom(ctx context.Context, a *cli.App, path string, f key.Fingerprint, names []string) (cli.Answer, error) {
 	return (&trustAddRun{From: path, Fingerprint: f.String(), Names: names}).Run(ctx, a)
 }
@@ -212,7 +202,7 @@ func ofKept(a *cli.App, name string, err error) error {
 	}
 	f := fault.Of(err)
 	f.Why = []string{"it is a key of yours, and the policy doesn't know it by this name"}
-	f.Hint = []string{"rye key export " + name + " > " + name + ".pem", "rye trust add " + name + ".pem --owner OWNER --names GLOB"}
+	f.Hint = []string{"rye key export " + name + " > " + name + ".pem", "rye trust add " + name + ".pem --owner " + name}
 	return f
 }
 
@@ -249,7 +239,7 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 	fresh := doc.Step.Key.Public
 	ans, err := places.EditPolicy(ctx, a, places.Edit{
 		Question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(), doc.Step.Retire.Short()),
-		Edit:     places.Lists(a).Rotation(ctx, doc, places.RootSetting(a).Value, c.Rotation),
+		Edit:     places.Lists(a).Rotation(ctx, doc, places.Paths(a).RootPolicyFile().Path, c.Rotation),
 		Before: func() {
 			a.Term.Note("comes  %s", fresh.Fingerprint())
 			a.Term.Note("goes   %s", doc.Step.Retire)

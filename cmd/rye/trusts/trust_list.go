@@ -11,21 +11,12 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func TrustListCommand() cli.Command {
-	return cli.Command{
-		Path: "trust list", Group: "trust", Help: "Show trusted keys, revocations and execution rules.",
-		More: "Examples:\n\n    rye trust list\n    rye trust list --json\n    rye --trust team.yaml trust list",
-		Aka:  []string{"trust ls", "trust show"},
-		New:  func() cli.Runner { return new(trustListRun) }, Schema: "trust-list/1", Output: TrustListAnswer{},
-	}
-}
-
 type trustListRun struct{}
 
 type TrustListAnswer struct{ trust.Listing }
 
 func (*trustListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
-	au, err := places.RootAuthority(a)
+	au, err := places.Paths(a).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +37,7 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 			t.Rows(rows)
 		}
 	}
-	var keys, rules, digests, revoked, lists, grants, exec [][]string
+	var keys, rules, digests, revoked, lists, grants, exec, calls [][]string
 	for _, k := range l.Keys {
 		until := ""
 		switch {
@@ -78,6 +69,9 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 	for _, e := range l.Exec {
 		exec = append(exec, []string{"  " + strings.TrimSpace(e.Field+" "+e.Secret), e.Value})
 	}
+	for _, c := range l.Ask {
+		calls = append(calls, []string{"  " + c.Line, c.Text})
+	}
 	if l.ID != "" {
 		section("policy", [][]string{{"  " + l.Policy + " (" + l.Origin + ")"}, {"  " + l.ID}}) // as RYE_TRUST names it on a machine without a home
 	}
@@ -90,6 +84,7 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 	section("inside", lines(l.Inside))
 	section("grants", grants)
 	section("exec", exec)
+	section("ask", calls)
 }
 
 func lines(words []string) (rows [][]string) {

@@ -6,31 +6,15 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func TrustRemoveCommand() cli.Command {
-	return cli.Command{
-		Path: "trust remove", Quiet: true, Group: "trust", Help: "Remove a key or another entry from the policy.",
-		More: "A key goes out of the rules that name it as well; a rule that could not reach its threshold without it must be removed or " +
-			"changed first. A removed key is a stranger's, not a revoked one: see rye trust revoke. Removing a rule lets a less " +
-			"particular one decide.\n\nExamples:\n\n    rye trust remove alice\n    rye trust remove --from names 'acme/**'",
-		Aka: []string{"trust rm", "trust delete"},
-		New: func() cli.Runner { return new(trustRemoveRun) }, Schema: "trust-change/1", Output: places.TrustChange{},
-	}
-}
-
 type trustRemoveRun struct {
-	Entry string `arg:"" help:"Key's name, or an entry of the section given by --from."`
-	From  string `enum:"keys,names,digests,revoked,lists,override,inside,grants" default:"keys" help:"Section of the policy: ${enum}."`
-}
-
-func (*trustRemoveRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return completePolicy(a)
+	Entry string `arg:"" complete:"trusted" help:"Key's name or first digits, or an entry of --from's section."`
+	From  string `enum:"keys,names,digests,revoked,lists,override,inside,grants,ask" default:"keys" help:"Section of the policy: ${enum}."`
 }
 
 // explained adds to the refusal of an edit what would help.
@@ -56,13 +40,12 @@ func (c *trustRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	ans, err := places.EditPolicy(ctx, a, places.Edit{
 		Question: fmt.Sprintf("remove %q from %q?", c.Entry, c.From),
 		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
-			if k, ok := root.Policy.KeyNamed(c.Entry); c.From == "keys" && !ok {
-				f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the policy has no key %q", c.Entry), Hint: []string{"rye trust list"}}
-				if meant := near.Names(c.Entry, keyNames(root.Policy)); len(meant) > 0 {
-					f.Why = []string{"did you mean " + meant[0] + "?"}
+			if c.From == "keys" {
+				k, err := trust.FindKey(root.Policy, c.Entry)
+				if err != nil {
+					return nil, err
 				}
-				return nil, f
-			} else if ok && c.From == "keys" {
+				c.Entry = k.Name
 				a.Term.Note("fingerprint  %s", k.Public.Fingerprint())
 			}
 			after, err := root.Policy.Remove(c.From, c.Entry)

@@ -10,46 +10,22 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-func TrustUpdateCommand() cli.Command {
-	return cli.Command{
-		Path: "trust update", Quiet: true, Group: "trust", Help: "Update the revocation lists that the policy names.",
-		More: "An issue is taken if it is signed by the key that the policy names, is not older than the last, and is fresh. The last good " +
-			"one is kept; past its max-age everything is refused, unless the policy says stale: warn. Lists are read by https and from files; a path " +
-			"counts from the policy's directory, and --from FILE stands for what was fetched by other means. What the project's policy alone names is " +
-			"never asked for on this machine or in a private network.\n\n" +
-			"Examples:\n\n    rye trust update\n    rye trust update acme --from revoked.yaml",
-		Aka: []string{"trust refresh", "trust fetch"},
-		New: func() cli.Runner { return new(trustUpdateRun) }, Schema: "trust-update/1", Output: trustUpdateAnswer{},
-	}
-}
-
 type trustUpdateRun struct {
-	List string `arg:"" optional:"" help:"List; default: all."`
+	List string `arg:"" optional:"" complete:"list" help:"List; default: all."`
 	From string `placeholder:"FILE" complete:"file" help:"Read LIST from FILE."`
 }
 
 type trustUpdateAnswer struct{ trust.ListUpdate }
 
-func (*trustUpdateRun) Complete(_ context.Context, a *cli.App, _, _ string) (out []cli.Candidate) {
-	au, err := places.RootAuthority(a)
-	if err != nil {
-		return nil
-	}
-	for _, l := range au.Side.Policy.Sections().Lists {
-		out = append(out, cli.Candidate{Value: l.Name, Help: l.From})
-	}
-	return out
-}
-
 func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.From != "" && c.List == "" {
 		return nil, &fault.Error{Code: fault.Validation, Text: "which list is read from " + fault.Quote(c.From) + "?", Hint: []string{"rye trust update LIST --from " + fault.Quote(c.From)}}
 	}
-	root, err := places.RootAuthority(a)
+	root, err := places.Paths(a).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
-	project, err := places.ProjectAuthority(a)
+	project, err := places.Paths(a).ProjectPolicy()
 	if err != nil {
 		return nil, err
 	}

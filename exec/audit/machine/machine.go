@@ -1,4 +1,4 @@
-// Package machine answers: which key is this machine's, and who vouches for it?
+// Package machine keeps this machine's key and the voucher that a user's key signed for it.
 //
 // Checkpoints of the audit log and receipts are made without a person to give a passphrase. So each machine has,
 // for each user, a key without one, in a directory of its own (package key) under the name "machine". It is named in

@@ -85,12 +85,12 @@ func TestVoucher(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Check(b, machineKey.Public(), nil); err == nil {
-		t.Error("nobody counts")
+		t.Error("accepted without any trusted key")
 	}
 	if _, err := Check(b, stranger.Public(), users(userKey)); fault.CodeOf(err) != fault.Integrity {
 		t.Error(err)
 	}
-	// A byte changed is never good; who could have been hurt is told.
+	// A changed byte is never accepted; a changed signature is reported as invalid.
 	for i := range b {
 		c := bytes.Clone(b)
 		c[i] ^= 4
@@ -109,7 +109,7 @@ func TestVoucher(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Vouch(machineKey.Public(), "x", key.Private{}, noon); err == nil {
-		t.Error("nobody vouches")
+		t.Error("signed without a key")
 	}
 	if _, err := Vouch(machineKey.Public(), "\xff", userKey, noon); err == nil {
 		t.Error("a name that is no text")

@@ -1,4 +1,4 @@
-// Package receipt answers: can you prove what this call used and produced, to somebody who wasn't there?
+// Package receipt proves to third parties what a call used and produced.
 //
 // A receipt is an in-toto Statement in a DSSE envelope (package attest), signed by a machine (package machine):
 //

@@ -127,6 +127,8 @@ func (r *Receipt) subjects() []attest.Subject {
 
 const timeForm = "2006-01-02T15:04:05.000Z"
 
+var errTimes = errors.New("invalid begin or end time")
+
 // MaxChildren is how many calls a call may have made.
 const MaxChildren = 1 << 15
 
@@ -142,7 +144,7 @@ func (r *Receipt) check() error {
 	}
 	for _, t := range []time.Time{r.Begin, r.End} {
 		if y := t.UTC().Year(); t.IsZero() || y < 0 || y > 9999 {
-			return errors.New("invalid begin or end time")
+			return errTimes
 		}
 	}
 	if len(r.Children) > MaxChildren {
@@ -161,54 +163,47 @@ func (r *Receipt) check() error {
 	return nil
 }
 
+// A predicate is a receipt in a statement. Its times are in timeForm.
+type predicate struct {
+	Begin    string           `json:"begin"`
+	Call     json.RawMessage  `json:"call"`
+	Children []Child          `json:"children,omitempty"`
+	End      string           `json:"end"`
+	ID       string           `json:"id"`
+	Log      *record.Position `json:"log,omitempty"`
+	Machine  signer           `json:"machine"`
+	Outcome  json.RawMessage  `json:"outcome"`
+}
+
+type signer struct {
+	Key     key.Public      `json:"key"`
+	Voucher json.RawMessage `json:"voucher,omitempty"`
+}
+
 // payload writes the statement. What Verify accepts is what this writes.
 func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, invalid(err)
 	}
-	call, err := jcs.Parse(r.Call.Append(nil))
-	if err != nil {
-		return nil, invalid(err)
-	}
-	outcome, err := jcs.Parse(r.Outcome.Append(nil))
-	if err != nil {
-		return nil, invalid(err)
-	}
-	signer := object{"key": r.Machine.String()}
-	if voucher != nil {
-		if signer["voucher"], err = jcs.Parse(voucher); err != nil {
-			return nil, invalid(err)
-		}
-	}
-	m := object{
-		"begin":   r.Begin.UTC().Format(timeForm),
-		"call":    call,
-		"end":     r.End.UTC().Format(timeForm),
-		"id":      r.Call.ID,
-		"machine": signer,
-		"outcome": outcome,
-	}
-	if len(r.Children) > 0 {
-		list := make([]any, len(r.Children))
-		for i, c := range r.Children {
-			list[i] = object{"call": c.Call, "receipt": c.Receipt.String()}
-		}
-		m["children"] = list
+	p := predicate{
+		Begin: r.Begin.UTC().Format(timeForm), Call: r.Call.Append(nil), Children: r.Children, End: r.End.UTC().Format(timeForm),
+		ID: r.Call.ID, Machine: signer{r.Machine, voucher}, Outcome: r.Outcome.Append(nil),
 	}
 	if r.Log != (record.Position{}) {
-		m["log"] = object{"line": r.Log.Line, "segment": r.Log.Segment, "sum": r.Log.Sum.String()}
+		p.Log = &r.Log
 	}
-	predicate, err := jcs.Append(nil, m)
+	text, err := json.Marshal(p)
+	if err == nil {
+		text, err = jcs.Canonical(nil, text)
+	}
 	if err != nil {
 		return nil, invalid(err)
 	}
-	s := attest.Statement{Subjects: r.subjects(), PredicateType: PredicateType, Predicate: predicate}
+	s := attest.Statement{Subjects: r.subjects(), PredicateType: PredicateType, Predicate: text}
 	return s.Append(nil)
 }
 
-type object = map[string]any
-
-// parse reads a payload. Nobody has vouched for it.
+// parse reads a payload. It doesn't verify any signature.
 func parse(payload []byte) (*Receipt, []byte, error) {
 	s, err := attest.ParseStatement(payload)
 	if err != nil {
@@ -217,26 +212,22 @@ func parse(payload []byte) (*Receipt, []byte, error) {
 	if s.PredicateType != PredicateType {
 		return nil, nil, bad("expected predicate type %q, found %+q", PredicateType, s.PredicateType)
 	}
-	var p struct {
-		Begin    time.Time
-		Call     json.RawMessage
-		Children []Child
-		End      time.Time
-		ID       string
-		Log      record.Position
-		Machine  struct {
-			Key     key.Public
-			Voucher json.RawMessage
-		}
-		Outcome json.RawMessage
-	}
+	var p predicate
 	if err := json.Unmarshal(s.Predicate, &p); err != nil {
 		return nil, nil, bad("invalid predicate: %w", err)
 	}
 	if p.Machine.Key.IsZero() {
 		return nil, nil, bad("the machine's key is missing")
 	}
-	r := &Receipt{Begin: p.Begin, End: p.End, Children: p.Children, Log: p.Log, Machine: p.Machine.Key}
+	r := &Receipt{Children: p.Children, Machine: p.Machine.Key}
+	if p.Log != nil {
+		r.Log = *p.Log
+	}
+	var early, late error
+	r.Begin, early = time.Parse(timeForm, p.Begin)
+	if r.End, late = time.Parse(timeForm, p.End); early != nil || late != nil {
+		return nil, nil, invalid(errTimes)
+	}
 	if r.Call, err = record.ParseCall(p.ID, p.Call); err != nil {
 		return nil, nil, bad("call: %w", err)
 	}

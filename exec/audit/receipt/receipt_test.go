@@ -174,8 +174,9 @@ func TestForm(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{PredicateType, "https://example.org/x", `receipt: expected predicate type "https://github.com/rye-build/rye/receipt/v1", found "https://example.org/x"`},
 		{`"begin"`, `"bagin"`, "receipt: invalid begin or end time"},
-		{`"begin":"2026`, `"begin":"20260`, "receipt: invalid predicate: "},
-		{`.000Z"`, `Z"`, "receipt: not in canonical form"},
+		{`"begin":"2026`, `"begin":"20260`, "receipt: invalid begin or end time"},
+		{`"begin":"`, `"begin":1,"x":"`, "receipt: invalid predicate: "},
+		{`.000Z"`, `Z"`, "receipt: invalid begin or end time"},
 		{`"id":"a"`, `"id":"a b"`, `receipt: call: audit: id "a b" must be 1 to 128 letters`},
 		{`"lock":`, `"look":`, "receipt: call: not in canonical form"},
 		{`"status":"ok"`, `"status":"so"`, "receipt: outcome: audit: status"},

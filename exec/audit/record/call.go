@@ -13,48 +13,49 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // A Call is what is known of an execution before it begins. There is no text in it that a tool or a model wrote.
 type Call struct {
-	ID        string           // 1 to 128 letters, digits, '.', '_' and '-'
-	Approval  string           // who allowed it, where somebody was asked
-	Chain     []Link           // what the item runs by: the links behind it, to the primitive
-	Deadline  time.Time        // zero for none
-	Digest    cas.Digest       // of the item's file
-	Grants    cas.Digest       // of what it may
-	Limits    map[string]int64 // as "wall_ms", "memory"
-	Lock      cas.Digest       // of rye.lock; zero for none
-	Packages  cas.Digest       // of the list of packages of other people's registries that it runs with; zero for none
-	Params    cas.Digest       // of the parameters without secrets: see package redact
-	Parent    string           // the call that made this one
-	Policy    []cas.Digest     // the policies in force, the root's first
-	Principal string           // who calls
-	Ref       string           // of the item: "tool:rye/bash/bash"
-	Risk      string
-	Sandbox   string     // the level that it is to run at
-	Set       cas.Digest // what the chain was chosen from
-	Signers   []string   // of the item: fingerprints, "builtin" or "dev"
-	Tenant    string     // for whom
-	Toolchain []Program
-	Tree      cas.Digest // of the item's other files; zero for none
+	ID        string           `json:"-"`                   // 1 to 128 letters, digits, '.', '_' and '-'
+	Approval  string           `json:"approval,omitempty"`  // who allowed it, if approval was asked for
+	Chain     []Link           `json:"chain,omitempty"`     // what the item runs by: the links behind it, to the primitive
+	Deadline  time.Time        `json:"deadline,omitzero"`   // zero for none
+	Digest    cas.Digest       `json:"digest"`              // of the item's file
+	Grants    cas.Digest       `json:"grants,omitzero"`     // of what it may
+	Limits    map[string]int64 `json:"limits,omitempty"`    // as "wall_ms", "memory"
+	Lock      cas.Digest       `json:"lock,omitzero"`       // of rye.lock; zero for none
+	Packages  cas.Digest       `json:"packages,omitzero"`   // of the packages that it runs with; zero for none
+	Params    cas.Digest       `json:"params,omitzero"`     // of the parameters without secrets: see package redact
+	Parent    string           `json:"parent,omitempty"`    // the call that made this one
+	Policy    []cas.Digest     `json:"policy,omitempty"`    // the policies in force, the root's first
+	Principal string           `json:"principal,omitempty"` // who calls
+	Ref       string           `json:"ref"`                 // of the item: "tool:rye/bash/bash"
+	Risk      string           `json:"risk,omitempty"`
+	Sandbox   string           `json:"sandbox,omitempty"` // the level that it is to run at
+	Set       cas.Digest       `json:"set,omitzero"`      // what the chain was chosen from
+	Signers   []string         `json:"signers,omitempty"` // of the item: fingerprints, "builtin" or "dev"
+	Tenant    string           `json:"tenant,omitempty"`  // the tenant that the call is for
+	Toolchain []Program        `json:"toolchain,omitempty"`
+	Tree      cas.Digest       `json:"tree,omitzero"` // of the item's other files; zero for none
 }
 
 // A Link is one item of a chain.
 type Link struct {
-	Digest  cas.Digest
-	Ref     string
-	Signers []string
-	Tree    cas.Digest
+	Digest  cas.Digest `json:"digest"`
+	Ref     string     `json:"ref"`
+	Signers []string   `json:"signers,omitempty"`
+	Tree    cas.Digest `json:"tree,omitzero"`
 }
 
 // A Program is something that a call runs by and that is no item, such as an interpreter.
 type Program struct {
-	Digest  cas.Digest
-	Name    string
-	Path    string
-	Pinned  bool // the lock names its digest
-	Version string
+	Digest  cas.Digest `json:"digest,omitzero"`
+	Name    string     `json:"name"`
+	Path    string     `json:"path,omitempty"`
+	Pinned  bool       `json:"pinned,omitempty"` // the lock names its digest
+	Version string     `json:"version,omitempty"`
 }
 
 // The ways that a call ends.
@@ -63,20 +64,20 @@ const (
 	Failed    = "failed"    // it ran and failed
 	Refused   = "refused"   // before any side effect
 	Timeout   = "timeout"   // it didn't end in time
-	Cancelled = "cancelled" // whoever called didn't want it any more
+	Cancelled = "cancelled" // the caller cancelled it
 )
 
 // An Outcome is what became of a call.
 type Outcome struct {
-	Code     string        // of the error: "TIMEOUT"
-	Duration time.Duration // by the monotonic clock
-	Exit     int           // of the process, if there was one
-	Receipt  cas.Digest
-	Result   cas.Digest
-	Sandbox  string           // the level that was enforced
-	Signal   string           // that ended the process
-	Status   string           // one of the constants above
-	Usage    map[string]int64 // as "cpu_ms", "max_rss"
+	Code     string           `json:"code,omitempty"`        // of the error: "TIMEOUT"
+	Duration time.Duration    `json:"duration_ns,omitempty"` // by the monotonic clock
+	Exit     int              `json:"exit,omitempty"`        // of the process, if there was one
+	Receipt  cas.Digest       `json:"receipt,omitzero"`
+	Result   cas.Digest       `json:"result,omitzero"`
+	Sandbox  string           `json:"sandbox,omitempty"` // the level that was enforced
+	Signal   string           `json:"signal,omitempty"`  // that ended the process
+	Status   string           `json:"status"`            // one of the constants above
+	Usage    map[string]int64 `json:"usage,omitempty"`   // as "cpu_ms", "max_rss"
 }
 
 // A Position is where a line stands in the log. With its sum it says what stands there, too, and what before it.
@@ -114,13 +115,7 @@ func CheckText(field, s string) error {
 }
 
 func isID(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return 0 < len(s) && len(s) <= maxID
+	return portable.Spelled(s, portable.Letters+portable.Digits+"._-", "", maxID)
 }
 
 // A checker remembers the first field that is wrong.

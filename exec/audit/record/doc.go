@@ -1,4 +1,4 @@
-// Package record says what is kept of a call: what is known before it begins, and what became of it.
+// Package record defines what is recorded of a call: what is known before it begins, and its outcome.
 //
 // Both are JSON objects in canonical form (JCS), in the lines of the audit log and in receipts:
 //
@@ -16,6 +16,6 @@
 // calls, and the names of limits and usage, are 1 to 128 letters, digits, ".", "_" and "-"; lists have at most 256 entries;
 // numbers lie between 0 and 2^53. Check refuses everything else, and what is read is what is written, byte by byte.
 //
-// "packages" is the digest of a line for each package of somebody else's registry, sorted: its digest, a space, and what the
-// lock calls it. The item's programs that the lock doesn't pin stand in toolchain without "pinned".
+// "packages" is the digest of a sorted list with a line for each package of a third-party registry: its digest, a space, and
+// its name in the lock. The item's programs that the lock doesn't pin stand in toolchain without "pinned".
 package record

@@ -79,7 +79,7 @@ func wrap(found map[string]bool, text string, from, width, each int) {
 	}
 }
 
-// kept are the bytes that those who write URLs leave as they are, besides letters, digits and -_.~: in a query, url.PathEscape,
+// kept are the bytes that URL encoders leave as they are, in addition to letters, digits and -_.~: in a query, url.PathEscape,
 // quote of Python, encodeURIComponent and encodeURI of JavaScript, net/url of a path, and our own HTTP client.
 var kept = []string{"", "$&+:=@", "/", "!'()*", "!'()*#$&+,/:;=?@", "$&+,/:;=@", "!'()*#$&+,/:;=?@[]%"}
 
@@ -132,7 +132,7 @@ type forms struct {
 	first   [256]bool                   // bytes that one begins with
 	begin   map[[Shortest]byte][]string // by how they begin, the longest first
 	longest int
-	within  []uint64 // bits, of which those are set that any Shortest bytes of joined stand for; its length is a power of two
+	within  []uint64 // bits, set for every Shortest bytes of joined; its length is a power of two
 }
 
 func compile(all []string) forms {

@@ -1,4 +1,4 @@
-// Package redact takes secrets out of what is to be kept or shown.
+// Package redact removes secrets from what is to be kept or shown.
 //
 // A secret is found by its value anywhere in a text, and by what programs make of it:
 //
@@ -11,15 +11,15 @@
 //
 // At both ends of a text, parts of a secret of Shortest bytes and more are taken out as well: what is too long to be kept is
 // cut somewhere. A secret of fewer than Shortest bytes is taken out only where it is the whole text, since it would be found
-// in everything; nobody gets such a one from rye. What overlaps is taken out together.
+// in everything; rye never hands out such a short one. What overlaps is taken out together.
 //
 // In JSON, text is also taken out by its name: in a member whose name holds, in any case, one of
 //
 //	secret token password passwd api_key apikey api-key authorization access_key private_key credential
 //
 // and in everything below it. Numbers stay, unless their digits are a secret. What was there is replaced by
-// ***REDACTED***, so that the digest of parameters (Digest) is the same for all secrets, and nobody can try which one it
-// was. A Stream does the same to bytes that come piece by piece.
+// ***REDACTED***, so that the digest of parameters (Digest) is the same for all secrets, and can't be used to guess
+// which one it was. A Stream does the same to bytes that come piece by piece.
 //
 // This is a net, and no proof: a tool that turns a secret around gets it through.
 package redact
@@ -123,8 +123,8 @@ func isSecretName(name string) bool {
 	return slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(name, s) })
 }
 
-// Digest returns the digest of a call's parameters: of their JCS, without secrets. Who has the parameters and knows
-// which of them were secret finds it again, and nobody finds a secret from it.
+// Digest returns the digest of a call's parameters: of their JCS, without secrets. Anyone who has the parameters and
+// knows which were secret can compute it again, but it reveals no secret.
 func (r *Redactor) Digest(params any) (cas.Digest, error) {
 	b, err := jcs.Append(nil, r.Value(params))
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -117,10 +118,7 @@ func reason(v any) string {
 		v = object["message"]
 	}
 	text, _ := v.(string)
-	if text = strings.TrimSpace(text); len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
-	}
-	return text
+	return fault.Clip(strings.TrimSpace(text), maxReason)
 }
 
 // parse reads standard output as one JSON value.

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
 )
@@ -107,9 +108,5 @@ func outOfMemory(complaint string) bool {
 
 // Cut shortens the text of a frame.
 func Cut(text string) []byte {
-	const most = 4000
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return []byte(text)
+	return []byte(fault.Clip(text, 4000))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,4 +181,17 @@ func FuzzFrames(f *testing.F) {
 			t.Fatalf("%q and %q, %+v and %+v", all, again, one, other)
 		}
 	})
+}
+
+// TestWatchMemory: the watch reports too much memory once, and samples as often as it is asked to.
+func TestWatchMemory(t *testing.T) {
+	over, asked := 0, 0
+	WatchMemory(func() bool { return true }, 1, func() { over++ })
+	if over != 1 {
+		t.Errorf("%d times", over)
+	}
+	WatchMemory(func() bool { asked++; return asked < 3 }, math.MaxInt64, func() { t.Error("over nothing") })
+	if asked != 3 {
+		t.Errorf("asked %d times", asked)
+	}
 }

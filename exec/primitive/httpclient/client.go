@@ -75,7 +75,7 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	defer stop()
 	x := &exchange{client: c, request: q, to: to, left: q.most, depth: c.depth}
 	if x.depth == nil {
-		x.depth = web.Depths()
+		x.depth = web.NewDepths().Of
 	}
 	err = x.attempt(inner)
 	if err != nil && x.requests == 0 {
@@ -230,17 +230,7 @@ func (x *exchange) transport(w *way, most web.Depth) *http.Transport {
 	dialer := net.Dialer{Timeout: connect, Resolver: x.client.resolver, Control: func(_, to string, _ syscall.RawConn) error {
 		return x.mayDial(w, to, most)
 	}}
-	one := new(http.Protocols)
-	one.SetHTTP1(true)
-	return &http.Transport{
-		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x.client.Roots},
-		TLSHandshakeTimeout:    connect,
-		MaxResponseHeaderBytes: maxHeader,
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		Protocols:              one,
-	}
+	return web.NewTransport(dialer, x.client.Roots, maxHeader)
 }
 
 // mayDial refuses an address that is about to be dialled and may not be.
@@ -274,12 +264,7 @@ func (x *exchange) mayDial(w *way, address string, most web.Depth) error {
 // follow returns where an answer redirects; nil: it doesn't.
 func (w *way) follow(resp *http.Response) (*way, error) {
 	location := resp.Header.Get("Location")
-	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-	default:
-		return nil, nil
-	}
-	if location == "" {
+	if location == "" || !web.IsRedirect(resp.StatusCode) {
 		return nil, nil
 	}
 	next := *w

@@ -3,7 +3,6 @@ package httpclient
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/web"
@@ -87,8 +86,5 @@ func (e *sinkError) Error() string { return "the output can't be passed on: " + 
 
 // clip bounds what a server can have said in an error.
 func clip(s string) string {
-	if s = valid(s); len(s) <= maxReason {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxReason], "") + "…"
+	return fault.Clip(valid(s), maxReason)
 }

@@ -234,7 +234,7 @@ func TestInside(t *testing.T) {
 	}
 
 	// A redirect never leads further inside, not even to what was granted; outwards it does.
-	ranges := web.Depths()
+	ranges := web.NewDepths().Of
 	w.names["machine.example"] = []string{"127.0.0.1"}
 	w.hosts = append(w.hosts, "10.0.0.1")
 	target = "http://10.0.0.1/"

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -194,11 +194,8 @@ func text(v any, otherwise string) string {
 }
 
 func number(v any, otherwise float64) float64 {
-	switch n := v.(type) {
-	case float64:
+	if n, ok := jcs.Number(v); ok {
 		return n
-	case int64:
-		return float64(n)
 	}
 	return otherwise
 }
@@ -225,7 +222,7 @@ func address(raw string) (*url.URL, error) {
 			port = "80"
 		}
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' || !isHost(host) {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' || !web.IsHost(host) {
 		return nil, wrong("the url has no valid host and port")
 	}
 	u.Host, u.Fragment, u.RawFragment = net.JoinHostPort(host, port), "", ""
@@ -244,20 +241,6 @@ func escaped(raw string) string {
 		b.WriteByte(c)
 	}
 	return b.String()
-}
-
-// isHost reports whether a host is the number of one, without a zone, or a name in ASCII.
-func isHost(host string) bool {
-	if strings.Contains(host, ":") {
-		ip, err := netip.ParseAddr(host)
-		return err == nil && ip.Zone() == ""
-	}
-	for _, c := range []byte(host) {
-		if c != '-' && c != '.' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return len(host) > 0 && len(host) <= 253 && host[0] != '.' && !strings.Contains(host, "..")
 }
 
 // check refuses a host that isn't granted.

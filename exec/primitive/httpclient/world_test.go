@@ -76,7 +76,7 @@ func newWorld(t testing.TB, handle http.HandlerFunc) *world {
 	t.Cleanup(secure.Close)
 	_, w.http, _ = net.SplitHostPort(plain.Listener.Addr().String())
 	_, w.https, _ = net.SplitHostPort(secure.Listener.Addr().String())
-	ranges := web.Depths()
+	ranges := web.NewDepths().Of
 	w.Client = &Client{
 		Roots:    roots,
 		resolver: &net.Resolver{PreferGo: true, Dial: w.nameService},

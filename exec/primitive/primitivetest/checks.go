@@ -267,11 +267,6 @@ func (s *suite) tries() error {
 }
 
 func (s *suite) optional() error {
-	if c, ok := s.Primitive.(primitive.Checker); ok {
-		if err := c.Check(s.ctx); err != nil {
-			return fmt.Errorf("check: %w", err)
-		}
-	}
 	starter, ok := s.Primitive.(primitive.Starter)
 	if !ok {
 		return nil

@@ -15,7 +15,7 @@
 //	output     so does more output than it may have, and the sink gets no more than that
 //	together   64 actions at once, 16 with -short, are as many times one action
 //	tries      what isn't granted can't be done, by what the world shows; what is granted can
-//	optional   what it starts is said without doing anything, it says that it could work, and closes
+//	optional   what it starts is said without doing anything, and it closes
 //	leaks      when it is closed there are no more goroutines and open files than before
 //
 // And of every run in all of them: there is a result or an error; the action is as it was before; a result that says
@@ -82,14 +82,9 @@ var checks = []check{
 	{"tries", (*suite).tries}, {"optional", (*suite).optional},
 }
 
-// Test asks everything of an implementation. It opens it first and closes it in the end, if it is to be.
+// Test asks everything of an implementation, and closes it in the end if it is a Closer.
 func Test(t *testing.T, s Subject) {
 	before := using(t)
-	if o, ok := s.Primitive.(primitive.Opener); ok {
-		if err := o.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			if err := c.run(newSuite(t, s)); err != nil {

@@ -30,16 +30,7 @@ type player struct {
 
 func (p *player) has(flaw string) bool { return p.flaw == flaw }
 
-func (p *player) Open(context.Context) error { return nil }
-
 func (p *player) Close() error { return nil }
-
-func (p *player) Check(context.Context) error {
-	if p.has("says that it can't work") {
-		return errors.New("out of order")
-	}
-	return nil
-}
 
 func (p *player) Starts(config map[string]any) []string {
 	if p.has("starts an unknown program") {
@@ -339,7 +330,6 @@ func TestFlaws(t *testing.T) {
 		"mixes up actions":                           "together",
 		"does what it may not":                       "tries",
 		"doesn't do what it may":                     "tries",
-		"says that it can't work":                    "optional",
 		"starts an unknown program":                  "optional",
 		"changes the configuration when asked":       "optional",
 	} {

@@ -49,26 +49,10 @@ func (p *Primitive) Seeks(config map[string]any) []string {
 	return nil
 }
 
-// Open implements primitive.Opener.
-func (p *Primitive) Open(ctx context.Context) error {
-	if o, ok := p.Inner.(primitive.Opener); ok {
-		return o.Open(ctx)
-	}
-	return nil
-}
-
 // Close implements primitive.Closer.
 func (p *Primitive) Close() error {
 	if c, ok := p.Inner.(primitive.Closer); ok {
 		return c.Close()
-	}
-	return nil
-}
-
-// Check implements primitive.Checker.
-func (p *Primitive) Check(ctx context.Context) error {
-	if c, ok := p.Inner.(primitive.Checker); ok {
-		return c.Check(ctx)
 	}
 	return nil
 }

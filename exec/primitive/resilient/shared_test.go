@@ -226,18 +226,16 @@ type full struct{ inner }
 
 func (full) Starts(map[string]any) []string { return []string{"x"} }
 func (full) Seeks(map[string]any) []string  { return []string{"y"} }
-func (full) Open(context.Context) error     { return errWrong }
 func (full) Close() error                   { return errWrong }
-func (full) Check(context.Context) error    { return errWrong }
 
 // TestOptional: what the inner one can, this one can.
 func TestOptional(t *testing.T) {
 	w := newWorld(script(gives("x")))
-	if err := errors.Join(w.Open(t.Context()), w.Check(t.Context()), w.Close()); err != nil || w.Starts(nil) != nil || w.Seeks(nil) != nil {
+	if err := w.Close(); err != nil || w.Starts(nil) != nil || w.Seeks(nil) != nil {
 		t.Error(err)
 	}
 	p := &Primitive{Inner: full{inner{w}}}
-	if p.Open(t.Context()) != errWrong || p.Check(t.Context()) != errWrong || p.Close() != errWrong ||
+	if p.Close() != errWrong ||
 		!slices.Equal(p.Starts(nil), []string{"x"}) || !slices.Equal(p.Seeks(nil), []string{"y"}) {
 		t.Error("something is lost")
 	}

@@ -21,8 +21,8 @@ const (
 	maxWhole  = 1<<53 - 1
 )
 
-// given converts a value of JSON's.
-func given(v any) (star.Value, error) {
+// FromJSON converts a JSON value.
+func FromJSON(v any) (star.Value, error) {
 	switch v := v.(type) {
 	case nil:
 		return star.None, nil
@@ -42,7 +42,7 @@ func given(v any) (star.Value, error) {
 		list := make([]star.Value, len(v))
 		for i := range v {
 			var err error
-			if list[i], err = given(v[i]); err != nil {
+			if list[i], err = FromJSON(v[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -50,7 +50,7 @@ func given(v any) (star.Value, error) {
 	case map[string]any:
 		dict := star.NewDict(len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			e, err := given(v[k])
+			e, err := FromJSON(v[k])
 			if err == nil {
 				err = dict.SetKey(star.String(k), e)
 			}
@@ -62,6 +62,9 @@ func given(v any) (star.Value, error) {
 	}
 	return nil, fmt.Errorf("%T is not a JSON value", v)
 }
+
+// ToJSON converts a value to one of JSON's.
+func ToJSON(v star.Value) (any, error) { return new(converter).result(v, 1) }
 
 // A converter counts the values of a result.
 type converter struct{ values int }

@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
-	"runtime/metrics"
 	"strings"
+	"sync/atomic"
 	"syscall"
-	"time"
 
 	star "go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -69,9 +68,9 @@ func Guest(in io.Reader, out io.Writer) int {
 	}
 	debug.SetMaxStack(maxStack)
 	debug.SetMemoryLimit(r.Memory / 4 * 3)
-	ended := make(chan struct{})
-	defer close(ended)
-	go watch(ended, r.Memory/8*7, func() {
+	var ended atomic.Bool
+	defer ended.Store(true)
+	go guest.WatchMemory(func() bool { return !ended.Load() }, r.Memory/8*7, func() {
 		// The interpreter can't be asked: it may be inside one operation that takes all memory.
 		w.Frame(guest.Value, (&end{ended: "memory"}).bytes())
 		syscall.Exit(1)
@@ -82,35 +81,20 @@ func Guest(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// watch samples the memory in use, and calls over once it exceeds most.
-func watch(ended <-chan struct{}, most int64, over func()) {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	look := time.NewTicker(2 * time.Millisecond)
-	defer look.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-look.C:
-		}
-		if metrics.Read(sample); sample[0].Value.Uint64() > uint64(most) {
-			over()
-			return
-		}
-	}
-}
-
 // options is the language as specified, with sets, and with if and for outside of functions. There is no while and no
 // recursion.
 var options = &syntax.FileOptions{Set: true, TopLevelControl: true}
 
-// A program is a running script.
-type program struct {
-	root    *os.Root // the tool's own files
-	main    string
-	names   star.StringDict // predeclared
-	errs    io.Writer
-	most    uint64
+// A Program is a script, with the files that it may load. It is called once.
+type Program struct {
+	// Files reads one of the tool's own files.
+	Files func(name string) ([]byte, error)
+	Main  string          // the file that is called
+	Names star.StringDict // what every file knows in addition to the language
+	Print io.Writer
+	Steps uint64 // that it may take
+
+	main    star.Thread
 	over    bool // it took too many steps
 	modules map[string]*module
 }
@@ -123,20 +107,11 @@ type module struct {
 
 // run runs a request.
 func (r *request) run(errs io.Writer) (a *end) {
-	// A panic of the interpreter is a failure of the script.
-	defer func() {
-		if p := recover(); p != nil {
-			a = &end{reason: fmt.Sprintf("the interpreter failed: %v", p)}
-			if strings.Contains(a.reason, "out of range") || strings.Contains(a.reason, "too large") {
-				a = &end{ended: "memory"} // a size beyond any memory
-			}
-		}
-	}()
 	params, err := jcs.Parse(r.Params)
 	if err != nil {
 		return &end{reason: err.Error()}
 	}
-	arg, err := given(params)
+	arg, err := FromJSON(params)
 	if err != nil {
 		return &end{reason: err.Error()}
 	}
@@ -145,62 +120,80 @@ func (r *request) run(errs io.Writer) (a *end) {
 		return &end{reason: err.Error()}
 	}
 	defer root.Close()
-	p := &program{root: root, main: filepath.Base(r.File), errs: errs, most: r.Steps, modules: map[string]*module{}, names: predeclared()}
+	p := &Program{Files: root.ReadFile, Main: filepath.Base(r.File), Print: errs, Steps: r.Steps, Names: Predeclared()}
 	if r.Project != "" {
 		at := newPlace(r.Project, r.Read, r.Write, r.Deny)
 		defer at.close()
-		p.names["fs"] = at.module()
+		p.Names["fs"] = at.module()
 	}
-	v, err := p.call(r.Function, arg)
-	if err != nil {
-		return p.failed(err)
-	}
-	value, err := new(converter).result(v, 1)
-	if err != nil {
-		return &end{reason: err.Error()}
-	}
-	return &end{value: value}
+	a = new(end)
+	a.value, a.reason, a.ended = p.Call(r.Function, arg)
+	return a
 }
 
-// call loads the program and calls a function of it.
-func (p *program) call(function string, arg star.Value) (star.Value, error) {
-	t := p.thread(p.main)
-	t.SetMaxExecutionSteps(p.most)
-	globals, err := p.exec(t, p.main)
+// Call loads the program and calls a function of it. It returns what the function does, as a JSON value, or why there is no
+// value and what ended the program: "steps", "memory", or "" if it failed by itself.
+func (p *Program) Call(function string, args ...star.Value) (value any, reason, ended string) {
+	// A panic of the interpreter is a failure of the script.
+	defer func() {
+		if r := recover(); r != nil {
+			value, reason = nil, fmt.Sprintf("the interpreter failed: %v", r)
+			if strings.Contains(reason, "out of range") || strings.Contains(reason, "too large") {
+				reason, ended = "", "memory" // a size beyond any memory
+			}
+		}
+	}()
+	p.modules = map[string]*module{}
+	p.prepare(&p.main, p.Main, p.Steps)
+	v, err := p.call(function, args)
+	if err != nil {
+		reason, ended = p.failed(err)
+		return nil, reason, ended
+	}
+	if value, err = ToJSON(v); err != nil {
+		return nil, err.Error(), ""
+	}
+	return value, "", ""
+}
+
+// Cancel ends a call that runs, as soon as the interpreter comes to its next step.
+func (p *Program) Cancel(reason string) { p.main.Cancel(reason) }
+
+func (p *Program) call(function string, args star.Tuple) (star.Value, error) {
+	globals, err := p.exec(&p.main, p.Main)
 	if err != nil {
 		return nil, err
 	}
 	f, ok := globals[function].(star.Callable)
 	if !ok {
-		return nil, fmt.Errorf("%s has no function %s", p.main, function)
+		return nil, fmt.Errorf("%s has no function %s", p.Main, function)
 	}
-	return star.Call(t, f, star.Tuple{arg}, nil)
+	return star.Call(&p.main, f, args, nil)
 }
 
-// thread makes a thread for a file.
-func (p *program) thread(file string) *star.Thread {
-	return &star.Thread{
-		Name:  file,
-		Print: func(_ *star.Thread, text string) { fmt.Fprintln(p.errs, text) },
-		Load:  func(t *star.Thread, name string) (star.StringDict, error) { return p.load(t, file, name) },
-		OnMaxSteps: func(t *star.Thread) {
-			p.over = true
-			t.Cancel("too many steps")
-		},
+// prepare makes t the thread of a file.
+func (p *Program) prepare(t *star.Thread, file string, steps uint64) {
+	t.Name = file
+	t.Print = func(_ *star.Thread, text string) { fmt.Fprintln(p.Print, text) }
+	t.Load = func(t *star.Thread, name string) (star.StringDict, error) { return p.load(t, file, name) }
+	t.OnMaxSteps = func(t *star.Thread) {
+		p.over = true
+		t.Cancel("too many steps")
 	}
+	t.SetMaxExecutionSteps(steps)
 }
 
 // exec runs a file's statements.
-func (p *program) exec(t *star.Thread, file string) (star.StringDict, error) {
-	text, err := p.root.ReadFile(filepath.FromSlash(file))
+func (p *Program) exec(t *star.Thread, file string) (star.StringDict, error) {
+	text, err := p.Files(filepath.FromSlash(file))
 	if err != nil {
 		return nil, fmt.Errorf("%q is not one of the tool's own files: %w", file, errors.Unwrap(err))
 	}
-	return star.ExecFileOptions(options, t, file, text, p.names)
+	return star.ExecFileOptions(options, t, file, text, p.Names)
 }
 
 // load loads a file for another one, by a name relative to its directory.
-func (p *program) load(t *star.Thread, from, name string) (star.StringDict, error) {
+func (p *Program) load(t *star.Thread, from, name string) (star.StringDict, error) {
 	file := path.Join(path.Dir(from), name)
 	switch {
 	case path.Ext(name) != ".star":
@@ -209,13 +202,13 @@ func (p *program) load(t *star.Thread, from, name string) (star.StringDict, erro
 		return nil, fmt.Errorf("%q is outside the tool's own directory", name)
 	}
 	m, known := p.modules[file]
-	if known && m == nil || file == p.main {
+	if known && m == nil || file == p.Main {
 		return nil, fmt.Errorf("%q is already being loaded: the files load each other", name)
 	}
 	if !known {
 		p.modules[file] = nil
-		sub := p.thread(file)
-		sub.SetMaxExecutionSteps(p.most - min(t.ExecutionSteps(), p.most-1))
+		sub := new(star.Thread)
+		p.prepare(sub, file, p.Steps-min(t.ExecutionSteps(), p.Steps-1))
 		m = new(module)
 		m.globals, m.err = p.exec(sub, file)
 		t.Steps += sub.ExecutionSteps()
@@ -232,31 +225,31 @@ func (e *failure) Error() string { return e.reason }
 // repeated matches the interpreter's errors about a string or list that would be too long.
 var repeated = regexp.MustCompile(`\b(excessive repeat \(\d+ \* \d+ elements\)|repeat count \d+ too large)$`)
 
-// failed returns the end of a script that failed.
-func (p *program) failed(err error) *end {
-	a := &end{reason: err.Error()}
+// failed returns why a script failed, and what ended it.
+func (p *Program) failed(err error) (reason, ended string) {
+	reason = err.Error()
 	own, chosen := errors.AsType[*failure](err)
 	file, ofFile := errors.AsType[*fileError](err)
 	e, evaluated := errors.AsType[*star.EvalError](err)
 	switch {
 	case p.over:
-		a.ended, a.reason = "steps", ""
+		return "", "steps"
 	case chosen:
-		a.reason = own.reason
+		return own.reason, ""
 	case ofFile:
-		a.reason = file.Error() // the path is more often the caller's than the script's
-	case repeated.MatchString(a.reason):
-		a.ended, a.reason = "memory", ""
+		return file.Error(), "" // the path is more often the caller's than the script's
+	case repeated.MatchString(reason):
+		return "", "memory"
 	case evaluated:
 		at, depth := position(e)
 		if depth > 1 {
-			fmt.Fprintln(p.errs, e.Backtrace())
+			fmt.Fprintln(p.Print, e.Backtrace())
 		}
-		a.reason = at + e.Msg
-	case strings.Contains(a.reason, "undefined: fs"):
-		a.reason += " (no file of the project was granted: the tool lists those it needs under files:)"
+		return at + e.Msg, ""
+	case strings.Contains(reason, "undefined: fs"):
+		reason += " (no file of the project was granted: the tool lists those it needs under files:)"
 	}
-	return a
+	return reason, ""
 }
 
 // position returns where in the tool's files an error arose, and how many of its calls are in them.

@@ -83,24 +83,12 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// TestWatch: the watch reports too much memory once, and ends with the script.
-func TestWatch(t *testing.T) {
-	over := 0
-	watch(nil, 1, func() { over++ })
-	if over != 1 {
-		t.Errorf("%d times", over)
-	}
-	ended := make(chan struct{})
-	close(ended)
-	watch(ended, math.MaxInt64, func() { t.Error("over nothing") })
-}
-
 func TestValues(t *testing.T) {
-	if v, err := given(int64(7)); err != nil || v.String() != "7" {
+	if v, err := FromJSON(int64(7)); err != nil || v.String() != "7" {
 		t.Errorf("%v, %v", v, err)
 	}
 	for _, bad := range []any{struct{}{}, []any{struct{}{}}, map[string]any{"a": struct{}{}}} {
-		if v, err := given(bad); err == nil {
+		if v, err := FromJSON(bad); err == nil {
 			t.Errorf("%v", v)
 		}
 	}

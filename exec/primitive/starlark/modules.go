@@ -16,8 +16,8 @@ import (
 	"go.starlark.net/starlarkstruct"
 )
 
-// predeclared returns the names that every script has in addition to those of the language.
-func predeclared() star.StringDict {
+// Predeclared returns the names that every script has in addition to those of the language.
+func Predeclared() star.StringDict {
 	return star.StringDict{
 		"fail":   star.NewBuiltin("fail", fail),
 		"html":   pages(),
@@ -82,6 +82,15 @@ func (e *expressions) of(pattern string) (*regexp.Regexp, error) {
 	return x, nil
 }
 
+// unpack reads the arguments of a function whose first is a pattern.
+func (e *expressions) unpack(b *star.Builtin, args star.Tuple, named []star.Tuple, others ...any) (*regexp.Regexp, error) {
+	var pattern string
+	if err := star.UnpackArgs(b.Name(), args, named, append([]any{"pattern", &pattern}, others...)...); err != nil {
+		return nil, err
+	}
+	return e.of(pattern)
+}
+
 func (e *expressions) module() star.Value {
 	return functions("re", map[string]call{"search": e.search, "find_all": e.findAll, "sub": e.sub, "split": e.split})
 }
@@ -100,11 +109,8 @@ func groups(text string, at []int) star.Value {
 }
 
 func (e *expressions) search(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
-	var pattern, text string
-	if err := star.UnpackArgs(b.Name(), args, named, "pattern", &pattern, "text", &text); err != nil {
-		return nil, err
-	}
-	x, err := e.of(pattern)
+	var text string
+	x, err := e.unpack(b, args, named, "text", &text)
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +122,9 @@ func (e *expressions) search(_ *star.Thread, b *star.Builtin, args star.Tuple, n
 }
 
 func (e *expressions) findAll(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
-	var pattern, text string
+	var text string
 	most := -1
-	if err := star.UnpackArgs(b.Name(), args, named, "pattern", &pattern, "text", &text, "most?", &most); err != nil {
-		return nil, err
-	}
-	x, err := e.of(pattern)
+	x, err := e.unpack(b, args, named, "text", &text, "most?", &most)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +138,8 @@ func (e *expressions) findAll(_ *star.Thread, b *star.Builtin, args star.Tuple, 
 }
 
 func (e *expressions) sub(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
-	var pattern, by, text string
-	if err := star.UnpackArgs(b.Name(), args, named, "pattern", &pattern, "by", &by, "text", &text); err != nil {
-		return nil, err
-	}
-	x, err := e.of(pattern)
+	var by, text string
+	x, err := e.unpack(b, args, named, "by", &by, "text", &text)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +147,8 @@ func (e *expressions) sub(_ *star.Thread, b *star.Builtin, args star.Tuple, name
 }
 
 func (e *expressions) split(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
-	var pattern, text string
-	if err := star.UnpackArgs(b.Name(), args, named, "pattern", &pattern, "text", &text); err != nil {
-		return nil, err
-	}
-	x, err := e.of(pattern)
+	var text string
+	x, err := e.unpack(b, args, named, "text", &text)
 	if err != nil {
 		return nil, err
 	}

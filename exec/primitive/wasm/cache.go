@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/primitive/answer"
 	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -94,7 +94,7 @@ func (w *Wasm) forget(most int64) {
 			}
 			continue
 		}
-		k := kept{at, info.ModTime(), materialise.BytesIn(at)}
+		k := kept{at, info.ModTime(), osfile.BytesIn(at)}
 		sum += k.bytes
 		all = append(all, k)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
@@ -320,7 +320,7 @@ func TestCache(t *testing.T) {
 		if r, err := w.Run(t.Context(), a, nil); err != nil || r.Failed {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if list := kept(); len(list) != 1 || len(list[0]) != 64 || materialise.BytesIn(w.Cache) == 0 {
+		if list := kept(); len(list) != 1 || len(list[0]) != 64 || osfile.BytesIn(w.Cache) == 0 {
 			t.Errorf("kept: %q", list)
 		}
 	}

@@ -149,9 +149,7 @@ func (c *checker) check(n *node, v any, path string, depth int) {
 func clip(values []string) string {
 	values = slices.Clone(values)
 	for i, v := range values {
-		if len(v) > 100 {
-			values[i] = strings.ToValidUTF8(v[:100], "") + "…"
-		}
+		values[i] = fault.Clip(v, 100)
 	}
 	if len(values) > 20 {
 		values = append(values[:20], "…")

@@ -78,32 +78,25 @@ func (k *keywords) keyword(key string, v any) (err error) {
 				n.one = list
 			}
 		}
-	case "not":
-		n.not, err = k.sub(key, v)
-	case "if":
-		n.when, err = k.sub(key, v)
-	case "then":
-		n.then, err = k.sub(key, v)
-	case "else":
-		n.els, err = k.sub(key, v)
 	default:
 		return k.typed(key, v)
 	}
 	return err
 }
 
-// typed reads the keywords for values of one type.
+// typed reads the keywords with one schema, and those for values of one type.
 func (k *keywords) typed(key string, v any) (err error) {
 	n := k.n
+	if into := map[string]**node{"not": &n.not, "if": &n.when, "then": &n.then, "else": &n.els, "additionalProperties": &n.additional,
+		"propertyNames": &n.names, "contains": &n.contains}[key]; into != nil {
+		*into, err = k.sub(key, v)
+		return err
+	}
 	switch key {
 	case "properties":
 		n.properties, err = k.schemas(key, v)
 	case "patternProperties":
 		err = k.patterns(key, v)
-	case "additionalProperties":
-		n.additional, err = k.sub(key, v)
-	case "propertyNames":
-		n.names, err = k.sub(key, v)
 	case "required":
 		if _, early := v.(bool); early {
 			return nil // on a property, as in an early draft: ignored
@@ -123,8 +116,6 @@ func (k *keywords) typed(key string, v any) (err error) {
 		if _, early := k.m["items"].([]any); early {
 			n.items, err = k.sub(key, v)
 		}
-	case "contains":
-		n.contains, err = k.sub(key, v)
 	case "uniqueItems":
 		n.unique, err = k.boolean(key, v)
 	case "pattern":

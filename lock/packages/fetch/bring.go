@@ -1,13 +1,13 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"hash"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock/file"
@@ -30,30 +30,14 @@ func (r *Registry) Bring(ctx context.Context, all []file.Artifact) ([]file.Artif
 		return nil, err
 	}
 	defer batch.Close()
-	fetch, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	turns := make(chan int)
-	var wait sync.WaitGroup
-	for range min(together, len(lacking)) {
-		wait.Go(func() {
-			for i := range turns {
-				if err := r.bring(fetch, &out[i], batch); err != nil {
-					stop(err)
-				}
-			}
-		})
-	}
-	for _, i := range lacking {
-		turns <- i
-	}
-	close(turns)
-	wait.Wait()
+	failed := cas.Parallel(ctx, together, len(lacking), func(ctx context.Context, i int) error {
+		return r.bring(ctx, &out[lacking[i]], batch)
+	})
 	// Another one's failure takes nothing from what came whole.
-	err = batch.Commit(context.WithoutCancel(ctx))
-	if failed := context.Cause(fetch); failed != nil {
-		return nil, failed
+	if err := cmp.Or(failed, batch.Commit(context.WithoutCancel(ctx))); err != nil {
+		return nil, err
 	}
-	return out, err
+	return out, nil
 }
 
 // lacking returns which artifacts the store doesn't have.
@@ -84,9 +68,6 @@ func blob(a file.Artifact) cas.ID { return cas.ID{Kind: cas.Blob, Digest: a.Dige
 
 // bring puts one file into the store.
 func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) error {
-	if ctx.Err() != nil {
-		return nil // another file has failed
-	}
 	if done, err := r.vendored(ctx, a, to); done || err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages"
 	"github.com/rye-build/rye/lock/project"
@@ -202,9 +203,7 @@ func wheelTags(name, version, wheel string) string {
 		return ""
 	}
 	tags := strings.Join(parts[2:], "-")
-	if len(tags) > 120 || strings.ContainsFunc(tags, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("._-", c)
-	}) || strings.Contains("-"+tags+"-", "--") {
+	if !portable.Spelled(tags, portable.Letters+portable.Digits+"._-", "", 120) || strings.Contains("-"+tags+"-", "--") {
 		return ""
 	}
 	return tags

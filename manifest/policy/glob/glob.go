@@ -36,22 +36,11 @@ func ParseName(s string) (Name, error) {
 	return Name{kind, id}, nil
 }
 
-func isKind(s string) bool {
-	return s != "" && len(s) <= maxKind && 'a' <= s[0] && s[0] <= 'z' && only(s, "abcdefghijklmnopqrstuvwxyz0123456789-")
-}
+func isKind(s string) bool { return portable.Spelled(s, portable.Lower, portable.Digits+"-", maxKind) }
 
-const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+const alnum = portable.Letters + portable.Digits
 
-func isVersion(s string) bool { return s != "" && len(s) <= maxVersion && only(s, alnum+".+-") }
-
-func only(s, chars string) bool {
-	for i := range len(s) {
-		if strings.IndexByte(chars, s[i]) < 0 {
-			return false
-		}
-	}
-	return true
-}
+func isVersion(s string) bool { return portable.Spelled(s, alnum+".+-", "", maxVersion) }
 
 // named reports whether a kind is covered only by globs that say it: a key for all items may not
 // for that reason vouch for revocation lists, build results or the audit log.
@@ -93,7 +82,7 @@ func Parse(text string) (Glob, error) {
 		switch {
 		case seg == "":
 			return bad("has an empty segment")
-		case !only(seg, alnum+"._-*"):
+		case !portable.Spelled(seg, alnum+"._-*", "", maxGlob):
 			return bad("only letters, digits, . _ - and the wildcards * and ** may stand between slashes")
 		case seg == "**" && i > 0 && g.segs[i-1] == "**":
 			return bad(`"**/**" says no more than "**"`)
@@ -138,7 +127,7 @@ func (g *Glob) Match(n Name) bool {
 			continue
 		}
 		head, tail, _ := strings.Cut(rest, "/")
-		if len(segs) > 0 && matchSegment(segs[0], head) {
+		if len(segs) > 0 && MatchSegment(segs[0], head) {
 			segs, rest = segs[1:], tail
 			continue
 		}
@@ -164,8 +153,8 @@ func MatchAny(globs []Glob, n Name) bool {
 // Text is the glob as it was written.
 func (g *Glob) Text() string { return g.text }
 
-// matchSegment matches one segment, in which "*" stands for any run of characters, also an empty one.
-func matchSegment(pattern, s string) bool {
+// MatchSegment matches one segment, in which "*" stands for any run of characters, also an empty one.
+func MatchSegment(pattern, s string) bool {
 	star, mark := -1, 0
 	i, j := 0, 0
 	for j < len(s) {
@@ -183,10 +172,7 @@ func matchSegment(pattern, s string) bool {
 			return false
 		}
 	}
-	for i < len(pattern) && pattern[i] == '*' {
-		i++
-	}
-	return i == len(pattern)
+	return strings.Trim(pattern[i:], "*") == ""
 }
 
 // errTie is what two rules get that could both decide a name.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // What can stand in a field, read from its node.
@@ -120,7 +121,7 @@ func DateText(t time.Time) string {
 
 // CheckWord refuses names that would need care wherever they are shown or typed.
 func (n *Node) CheckWord(s, what string) error {
-	if s == "" || len(s) > maxWord || !only(s, alnum+"._-") || !only(s[:1], alnum) {
+	if !portable.Spelled(s, portable.Letters+portable.Digits, "._-", maxWord) {
 		return n.Errorf("%q can't be %s: expected letters, digits, . _ -, at most %d", Clip(s), what, maxWord)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/portable"
 )
 
 const width = 120
@@ -107,12 +109,12 @@ func (n *Node) word() string {
 
 // IsNumber reports whether a plain scalar is a number: decimal digits and no leading zero.
 func IsNumber(s string) bool {
-	return len(s) <= 9 && only(s, "0123456789") && s != "" && (s == "0" || s[0] != '0')
+	return portable.Spelled(s, portable.Digits, "", 9) && (s == "0" || s[0] != '0')
 }
 
 // Quote leaves a text bare only where every YAML reader sees the same text.
 func Quote(s string) string {
-	bare := s != "" && len(s) <= 40 && strings.IndexByte(alnum[:52], s[0]) >= 0 && only(s, alnum+"_-/.")
+	bare := portable.Spelled(s, portable.Letters, portable.Digits+"_-/.", 40)
 	switch strings.ToLower(s) {
 	case "y", "yes", "n", "no", "true", "false", "on", "off", "null":
 		bare = false

@@ -279,21 +279,10 @@ func plainNode(y *yaml.Node) error {
 	return nil
 }
 
-// Clip shortens a text from outside for a message.
+// Clip shortens a text from outside for a message, in ASCII.
 func Clip(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "..."
 	}
 	return s
-}
-
-const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-
-func only(s, chars string) bool {
-	for i := range len(s) {
-		if strings.IndexByte(chars, s[i]) < 0 {
-			return false
-		}
-	}
-	return true
 }

@@ -1,0 +1,246 @@
+// Package journal answers: how do many processes append lines to one file, so that none is lost and none is read half?
+//
+// A journal is a file of lines that end with LF. Lines are only added, and what a line is, its user says: it has a checksum
+// of its own, so that a damaged one is noticed. A journal is created whole, under another name first. The file beside it,
+// with ".lock", is locked while lines are added, and isn't empty once there is a journal: one that is missing then was
+// lost, and is never taken for a new one. Readers take no lock.
+//
+// # Damage
+//
+// A process that dies while it writes leaves the beginning of a line without LF, and a machine that dies leaves NUL where
+// nothing was written: 16 in a row are taken for that. Such an end is torn. Readers stop before it, and the next writer
+// cuts it off. Anything else that isn't a line is damage: readers report it, and nothing is appended to it.
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rye-build/rye/cas/osfile"
+)
+
+// MaxLine is how many bytes a line may have, with its LF.
+const MaxLine = 64 << 10
+
+// ErrDamaged is the reason for bytes that are not a line.
+var ErrDamaged = errors.New("not a journal line, or changed after it was written")
+
+// A DamagedError is returned for a journal that lost lines. Nothing is appended to it.
+type DamagedError struct {
+	Path   string
+	Offset int64 // where the damage begins
+	Reason string
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("corrupt journal %q at byte %d: %s", e.Path, e.Offset, e.Reason)
+}
+
+// A Journal is one to which many processes and goroutines append.
+type Journal struct {
+	Path  string
+	Wait  time.Duration            // for other processes, since the journal last grew; zero for osfile.LockWait
+	Check func(first []byte) error // refuses a journal of another format by its first line; optional
+	Line  func(line []byte) bool   // reports whether a line, without LF, is as it was written
+	Hook  Hook
+}
+
+// LockPath returns the file that is locked for a journal. When it isn't empty there is a journal, or was one.
+func LockPath(journal string) string { return journal + ".lock" }
+
+// Open opens a journal for reading. It returns fs.ErrNotExist if there never was one, and a *DamagedError if it is lost.
+func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
+
+func open(path string, flag int) (*os.File, error) {
+	// The lock's file is looked at first: it is marked after the journal is made, which may be at any time.
+	info, unmarked := os.Stat(LockPath(path))
+	f, err := os.OpenFile(path, flag, 0)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist) || errors.Is(unmarked, fs.ErrNotExist):
+		return f, err
+	case unmarked != nil:
+		return nil, unmarked
+	case info.Size() > 0:
+		return nil, &DamagedError{Path: path, Reason: "the file is missing"}
+	}
+	return nil, err
+}
+
+// A Tail is the end of a journal.
+type Tail struct {
+	Size    int64  // of all good lines; zero if there is no journal yet
+	Lines   []byte // the last good lines, at least one of them unless Size is zero
+	Replace bool   // set by the caller of Append: what is added takes the place of all lines
+
+	torn bool // bytes of an incomplete write follow
+}
+
+// window is how much of the end of a journal is read to continue it. It holds several lines.
+const window = 2*MaxLine + 4096
+
+// Append adds the lines that next returns for the journal's end, and syncs them together. When it returns nil they are on
+// disk with everything before them. On an error none of them is there, or the next writer takes them for its own. The
+// journal is created with the first lines.
+func (j *Journal) Append(ctx context.Context, next func(*Tail) ([]byte, error)) error {
+	if err := j.Hook.MakeDirectory(filepath.Dir(j.Path)); err != nil {
+		return err
+	}
+	lock, err := j.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	t := &Tail{}
+	f, err := open(j.Path, os.O_RDWR)
+	if err == nil {
+		defer f.Close()
+		if t, err = j.tail(f); err == nil {
+			err = j.mark(lock)
+		}
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	b, err := next(t)
+	if err != nil || len(b) == 0 && t.Size == 0 {
+		return err
+	}
+	if t.Size == 0 || t.Replace {
+		osfile.Sweep(filepath.Dir(j.Path), time.Now())
+		watched := osfile.Hook(func(op, path string) error { return j.Hook.do(op, path, b) })
+		if err := watched.WriteFile(j.Path, 0o600, false, osfile.BytesOf(b)); err != nil {
+			return err
+		}
+		return j.mark(lock)
+	}
+	w := &Writer{f: f, size: t.Size, hook: &j.Hook}
+	if t.torn {
+		if err := w.cut(); err != nil {
+			return err
+		}
+	}
+	if err := w.Append(b); err != nil {
+		return err
+	}
+	if err := w.Sync(); err != nil {
+		// The next process must not rely on lines that may not be durable.
+		w.size = t.Size
+		return errors.Join(err, w.cut())
+	}
+	return nil
+}
+
+// lock waits until no other process adds lines. However long the queue is, it moves as long as the journal grows: the time
+// counts from then.
+func (j *Journal) lock(ctx context.Context) (*os.File, error) {
+	const never = math.MaxInt64
+	path, wait := LockPath(j.Path), cmp.Or(j.Wait, osfile.LockWait)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	size := j.size()
+	var late *time.Timer
+	late = time.AfterFunc(never, func() {
+		before := size
+		err := j.Hook.do("look", j.Path, nil)
+		if size = j.size(); err != nil || size == before {
+			cancel(osfile.Busy(path, wait))
+			return
+		}
+		late.Reset(wait)
+	})
+	defer late.Stop()
+	late.Reset(wait)
+	return osfile.OpenLocked(ctx, path, osfile.Exclusive, never)
+}
+
+func (j *Journal) size() int64 {
+	info, err := os.Stat(j.Path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// mark leaves in the lock's file that there is a journal.
+func (j *Journal) mark(lock *os.File) error {
+	if info, err := lock.Stat(); err != nil || info.Size() > 0 {
+		return err
+	}
+	w := &Writer{f: lock, hook: &j.Hook}
+	if err := w.Append([]byte("journal\n")); err != nil {
+		return err
+	}
+	return w.Sync()
+}
+
+// tail finds the last good line.
+func (j *Journal) tail(f *os.File) (*Tail, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	from := max(0, size-window)
+	first, err := readAt(f, 0, min(size, MaxLine))
+	if err != nil {
+		return nil, err
+	}
+	b, err := readAt(f, from, size-from)
+	if err != nil {
+		return nil, err
+	}
+	first, _, _ = bytes.Cut(first, []byte("\n"))
+	if j.Check != nil {
+		if err := j.Check(first); err != nil {
+			return nil, err
+		}
+	}
+	if !j.Line(first) {
+		return nil, &DamagedError{j.Path, 0, ErrDamaged.Error()}
+	}
+	if from > 0 {
+		i := bytes.IndexByte(b, '\n') + 1
+		b, from = b[i:], from+int64(i)
+	}
+	start := bytes.LastIndexByte(b, '\n') + 1
+	var end int
+	for isTorn := torn(b[start:], true, j.Line); isTorn && start > 0; isTorn = torn(b[start:end], false, j.Line) {
+		end, start = start, bytes.LastIndexByte(b[:start-1], '\n')+1
+		if j.Line(b[start : end-1]) {
+			return &Tail{Size: from + int64(end), Lines: b[:end], torn: from+int64(end) < size}, nil
+		}
+	}
+	return nil, &DamagedError{j.Path, from + int64(start), ErrDamaged.Error()}
+}
+
+// torn reports whether bytes that aren't a line are of an incomplete write. Those at the end of the file have no LF: a whole
+// line with another byte in its place was damaged later.
+func torn(b []byte, atEnd bool, line func([]byte) bool) bool {
+	if !atEnd {
+		return bytes.Contains(b, nul)
+	}
+	return len(b) == 0 || b[len(b)-1] == 0 || !line(b[:len(b)-1])
+}
+
+// nul is more NUL bytes than any line has: a file system leaves them where a write didn't finish before a crash.
+var nul = make([]byte, 16)
+
+func readAt(f *os.File, from, size int64) ([]byte, error) {
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, from)
+	if err != nil && (err != io.EOF || n < len(b)) {
+		return nil, fmt.Errorf("%q: %w", f.Name(), err)
+	}
+	return b, nil
+}

@@ -1,0 +1,103 @@
+package osfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// In is a directory below which everything stays, links or not. Names in it have the separators of the system, or slashes.
+type In struct {
+	Root *os.Root
+	Hook Hook // watches each step, and "rename", "remove" and "mkdir"
+	Lazy bool // no file is synced: the caller syncs all of them at once, or can make them again
+}
+
+// Write creates or replaces a file, whole and durable. With exclusive an existing file is an fs.ErrExist.
+func (in In) Write(name string, mode fs.FileMode, exclusive bool, write func(*os.File) error) error {
+	part := filepath.Join(filepath.Dir(name), Unfinished+rand.Text())
+	err := in.Create(part, mode, write)
+	if err == nil {
+		err = in.Place(part, name, exclusive)
+	}
+	if err != nil {
+		in.Root.Remove(part)
+		return err
+	}
+	if in.Lazy {
+		return nil
+	}
+	return in.SyncDirectory(filepath.Dir(name))
+}
+
+// Create makes a new file, durable but for its name.
+func (in In) Create(name string, mode fs.FileMode, write func(*os.File) error) error {
+	if err := in.Hook.Do("create", name); err != nil {
+		return err
+	}
+	f, err := in.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	if err = in.Hook.Do("write", name); err == nil {
+		err = write(f)
+	}
+	if err == nil && !in.Lazy {
+		if err = in.Hook.Do("sync", name); err == nil {
+			err = f.Sync()
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Place renames a file, and with exclusive replaces none.
+func (in In) Place(from, to string, exclusive bool) error {
+	if err := in.Hook.Do("rename", to); err != nil || !exclusive {
+		if err == nil {
+			err = in.Root.Rename(from, to)
+		}
+		return err
+	}
+	if err := in.Root.Link(from, to); err != nil { // which never replaces
+		return err
+	}
+	return in.Root.Remove(from)
+}
+
+// Remove removes a file or an empty directory.
+func (in In) Remove(name string) error {
+	if err := in.Hook.Do("remove", name); err != nil {
+		return err
+	}
+	return in.Root.Remove(name)
+}
+
+// SyncDirectory makes the names in a directory durable.
+func (in In) SyncDirectory(dir string) error {
+	if err := in.Hook.Do("syncdir", dir); err != nil {
+		return err
+	}
+	return SyncDirectoryIn(in.Root, dir)
+}
+
+// Sweep is the function Sweep for a directory below.
+func (in In) Sweep(dir string, now time.Time) {
+	d, err := in.Root.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(-1)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), Unfinished) || !e.Type().IsRegular() {
+			continue
+		}
+		if fi, err := e.Info(); err == nil && now.Sub(fi.ModTime()) > UnfinishedAge {
+			in.Root.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}

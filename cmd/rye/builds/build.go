@@ -1,0 +1,261 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
+)
+
+type buildRun struct {
+	Steps     []string `arg:"" optional:"" name:"step" complete:"step" help:"Steps, or tools of steps, to run with their dependencies; default: all."`
+	Why       bool     `help:"Explain why each step runs."`
+	Check     bool     `help:"Run each step twice and compare the outputs."`
+	KeepGoing bool     `name:"keep-going" short:"k" help:"After a failure, run the steps that don't depend on it."`
+	Jobs      int      `short:"j" placeholder:"N" help:"Number of parallel steps; default: one per processor."`
+	DryRun    bool     `name:"dry-run" help:"Show which steps would run; run nothing."`
+	Pinned    bool     `help:"Use locked tools despite changes in the working tree."`
+	Unlocked  bool     `help:"Run without a lock (refused in CI)."`
+	Locked    bool     `help:"Require an up-to-date lock."`
+	Frozen    bool     `help:"Same as --locked --offline."`
+}
+
+type built struct {
+	Bundle string      `json:"bundle"`
+	DryRun bool        `json:"dry_run"`
+	Steps  []builtStep `json:"steps"`
+	Files  int64       `json:"files"` // of the project that were looked at
+	Read   int64       `json:"read"`  // those of them that were read
+	why    bool
+}
+
+type builtStep struct {
+	Step       string   `json:"step"`
+	Tool       string   `json:"tool"`
+	State      string   `json:"state"` // "unchanged", "cached", "ran", "failed", "skipped"; "stale" with --dry-run
+	Action     string   `json:"action,omitempty"`
+	Outputs    string   `json:"outputs,omitempty"` // the digest of their tree
+	Why        []string `json:"why"`
+	Error      string   `json:"error,omitempty"`
+	DurationMS int64    `json:"duration_ms"`
+}
+
+func (b *built) Text(t *cli.Terminal) {
+	if !b.DryRun {
+		return
+	}
+	for _, s := range b.Steps {
+		t.Printf("%-9s  %s\n", s.State, s.Step)
+		if b.why {
+			for _, line := range s.Why {
+				t.Printf("           %s\n", line)
+			}
+		}
+	}
+	t.Note("nothing was made")
+}
+
+// CompleteSteps offers the steps of bundle.yaml.
+func CompleteSteps(a *cli.App) []cli.Candidate {
+	root, err := places.Paths(a).OpenProject()
+	if err != nil {
+		return nil
+	}
+	r, err := recipe.Read(root.Root)
+	if err != nil || r == nil {
+		return nil
+	}
+	return cli.Offer(r.Build, func(s recipe.Step) (string, string) { return s.Name, s.Tool.String() })
+}
+
+func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Jobs < 0 {
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+	}
+	if c.Check && c.DryRun {
+		return nil, &fault.Error{Code: fault.Validation, Text: "--check and --dry-run exclude each other: to compare, steps are run"}
+	}
+	root, err := places.Paths(a).OpenProject()
+	if err != nil {
+		return nil, err
+	}
+	r, err := recipe.Read(root.Root)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil || len(r.Build) == 0 {
+		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("no build steps in %q", filepath.Join(root.Root, recipe.File)), Hint: []string{"rye docs build"},
+			Details: map[string]any{"path": filepath.Join(root.Root, recipe.File)}}
+	}
+	if c.Frozen {
+		a.Globals.Offline = true
+	}
+	w := &Building{App: a, Dir: root.Root, Recipe: r, Mode: session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}}
+	said := &buildSaid{term: a.Term, why: c.Why, dry: c.DryRun}
+	w.Options = build.Options{Steps: stepsOf(r, c.Steps), Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing, DryRun: c.DryRun, Told: said.told,
+		Runner: &build.Local{Sink: said.sink}}
+	made, err := w.Build(ctx)
+	if made == nil {
+		return nil, err
+	}
+	ans := c.answer(r, made)
+	if err != nil {
+		return ans, err
+	}
+	return ans, said.verdict(a, made)
+}
+
+// stepsOf returns the steps that arguments name; the id or ref of a tool stands for the steps that run it.
+func stepsOf(r *recipe.Recipe, names []string) (steps []string) {
+	for _, name := range names {
+		before := len(steps)
+		for i := range r.Build {
+			s := &r.Build[i]
+			if r.Step(name) == nil && (s.Tool.ID == name || s.Tool.String() == name) {
+				steps = append(steps, s.Name)
+			}
+		}
+		if len(steps) == before {
+			steps = append(steps, name)
+		}
+	}
+	return steps
+}
+
+func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
+	ans := &built{Bundle: r.ID, DryRun: c.DryRun, Steps: []builtStep{}, Files: made.Files, Read: made.Read, why: c.Why}
+	for _, s := range made.Steps {
+		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State), Action: places.DigestText(s.Action), Outputs: places.DigestText(s.Outputs),
+			Why: s.Why, DurationMS: s.Duration.Milliseconds()}
+		if s.Err != nil {
+			line.Error = fault.Of(s.Err).Text
+		}
+		ans.Steps = append(ans.Steps, line)
+	}
+	return ans
+}
+
+// Building is what a build works with.
+type Building struct {
+	App     *cli.App
+	Dir     string
+	Recipe  *recipe.Recipe
+	Mode    session.Mode
+	Options build.Options
+}
+
+// Build builds.
+func (w *Building) Build(ctx context.Context) (*build.Result, error) {
+	a := w.App
+	store, err := places.MakeStore(a)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	stat := places.OpenStatCache(a, false)
+	defer stat.Finish(ctx, a)
+	cache, err := buildCache(a)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { cache.Close(context.WithoutCancel(ctx)) }()
+	s, err := runs.Open(ctx, a, w.Mode)
+	if err != nil {
+		return nil, noDev(err)
+	}
+	defer s.Close()
+	o := w.Options
+	o.Dir, o.Recipe, o.Store, o.Stat, o.Cache = w.Dir, w.Recipe, store, stat.Cache, cache
+	o.Tool = func(ctx context.Context, ref model.Ref) error {
+		_, err := s.Tool(ctx, ref)
+		return noDev(runs.Reworded(a, err))
+	}
+	o.Prepare = func(ctx context.Context, step *recipe.Step) (*exec.Plan, error) {
+		return s.Prepare(ctx, stepCall(step))
+	}
+	if o.Jobs == 0 {
+		o.Jobs = runtime.NumCPU()
+	}
+	made, err := build.Build(ctx, o)
+	if logged := s.Close(); logged != nil && err == nil {
+		err = logged
+	}
+	if made != nil {
+		stat.Files.Add(made.Files)
+		stat.Read.Add(made.Read)
+	}
+	return made, err
+}
+
+// noDev returns an error without hints that need --dev, which a build doesn't have.
+func noDev(err error) error {
+	f, ok := fault.Find(err)
+	if !ok {
+		return err
+	}
+	f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool { return strings.HasSuffix(hint, " --dev") })
+	return f
+}
+
+// stepCall is the call of a step.
+func stepCall(s *recipe.Step) *exec.Call {
+	return &exec.Call{Ref: s.Tool, Build: true, Params: func(schema *params.Schema) (map[string]any, error) {
+		var c params.Caller
+		for _, p := range s.Params {
+			c.Pairs = append(c.Pairs, p.Name+"="+p.Text)
+		}
+		return schema.Read(c)
+	}}
+}
+
+// buildCache opens the index of results.
+func buildCache(a *cli.App) (*build.Cache, error) {
+	path, err := places.BuildCachePath(a)
+	if err != nil {
+		return nil, err
+	}
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.MkdirAll(state.Value, 0o700)); err != nil {
+		return nil, err
+	}
+	key, err := build.Key(filepath.Join(state.Value, "build.key"))
+	if err != nil {
+		return nil, err
+	}
+	return build.OpenCache(path, key), nil
+}
+
+func FirstOr(list []string, otherwise string) string {
+	if len(list) == 0 {
+		return otherwise
+	}
+	return list[0]
+}
+
+// A buildSaid tells people what becomes of a build while it goes on.
+type buildSaid struct {
+	term     *cli.Terminal
+	why, dry bool
+
+	mu      sync.Mutex
+	written map[string]*stepOutput
+}

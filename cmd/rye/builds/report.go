@@ -1,0 +1,131 @@
+package builds
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/exec/primitive"
+)
+
+// mostWritten is how much of what a tool writes is kept, to be shown when it has failed.
+const mostWritten = 64 << 10
+
+// A stepOutput is what the tool of a step has written: the end of it.
+type stepOutput struct{ kept []byte }
+
+// Emit implements primitive.Sink.
+func (o *stepOutput) Emit(_ primitive.Stream, b []byte) error {
+	o.kept = append(o.kept, b...)
+	if more := len(o.kept) - mostWritten; more > 0 {
+		o.kept = append(o.kept[:0], o.kept[more:]...)
+	}
+	return nil
+}
+
+// sink keeps what the tool of a step writes.
+func (b *buildSaid) sink(step string) primitive.Sink {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.written == nil {
+		b.written = map[string]*stepOutput{}
+	}
+	o := &stepOutput{}
+	b.written[step] = o
+	return o
+}
+
+// told says what became of a step.
+func (b *buildSaid) told(s *build.Report) {
+	if b.dry {
+		return
+	}
+	time := ""
+	if s.State == build.Ran || s.State == build.Failed {
+		time = "  " + s.Duration.Round(roundTo).String()
+	}
+	say := b.term.Note
+	if s.State == build.Unchanged && !b.why {
+		say = b.term.Detail
+	}
+	say("%s  %s%s", fmt.Sprintf("%-9s", s.State), s.Step, time)
+	if b.why || s.State == build.Skipped {
+		for _, line := range s.Why {
+			b.term.Note("           %s", line)
+		}
+	}
+	if s.Note != "" {
+		b.term.Detail("           %s", s.Note)
+	}
+	b.mu.Lock()
+	o := b.written[s.Step]
+	b.mu.Unlock()
+	if o == nil || s.State != build.Failed && !b.term.Verbose {
+		return
+	}
+	for line := range bytes.Lines(o.kept) {
+		text := strings.TrimRight(string(line), "\r\n")
+		if s.State == build.Failed {
+			b.term.Say("           ", "%s", []any{text})
+		} else {
+			b.term.Detail("           %s", text)
+		}
+	}
+}
+
+// verdict returns the error of a build that made only a part.
+func (b *buildSaid) verdict(a *cli.App, made *build.Result) error {
+	count := map[build.State]int64{}
+	var failed []*build.Report
+	for _, s := range made.Steps {
+		count[s.State]++
+		if s.State == build.Failed {
+			failed = append(failed, s)
+		}
+	}
+	var parts []string
+	for _, state := range []build.State{build.Ran, build.Cached, build.Unchanged, build.Failed, build.Skipped} {
+		if count[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[state], state))
+		}
+	}
+	if len(failed) == 0 {
+		if !b.dry {
+			b.term.Note("%s: %s", fault.Count(int64(len(made.Steps)), "step"), strings.Join(parts, ", "))
+		}
+		return nil
+	}
+	f := b.fault(a, failed[0])
+	for _, s := range failed[1:] {
+		f.Why = append(f.Why, fmt.Sprintf("and the step %s: %s", s.Step, b.fault(a, s).Text))
+	}
+	f.Why = append(f.Why, fmt.Sprintf("%s: %s", fault.Count(int64(len(made.Steps)), "step"), strings.Join(parts, ", ")))
+	if f.Details == nil {
+		f.Details = map[string]any{}
+	}
+	f.Details["step"] = failed[0].Step
+	return f
+}
+
+// fault says why a step was not made.
+func (b *buildSaid) fault(a *cli.App, s *build.Report) *fault.Error {
+	if no, ok := errors.AsType[*build.FailedError](s.Err); ok {
+		f := runs.CallFault(a, no.Plan, no.Result)
+		f.Text = fmt.Sprintf("the step %q: %s", s.Step, f.Text)
+		return f
+	}
+	f := *fault.Of(s.Err)
+	if !strings.Contains(f.Text, fmt.Sprintf("the step %q", s.Step)) {
+		f.Text = fmt.Sprintf("the step %q: %s", s.Step, f.Text)
+	}
+	return &f
+}
+
+// roundTo is how exact a duration is shown.
+const roundTo = 10 * time.Millisecond

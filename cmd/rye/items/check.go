@@ -1,0 +1,42 @@
+package items
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/ai/check"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/exec/session"
+)
+
+type checkRun struct {
+	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
+}
+
+type checkAnswer struct{ *check.Report }
+
+func (c checkAnswer) Text(t *cli.Terminal) {
+	spaces.PrintProblems(t, c.Problems)
+	if c.Errors == 0 {
+		t.Printf("%s  %s%s\n", t.Stdout.Paint(cli.RoleGood, "checked", t.Ascii), fault.Count(int64(c.Items), "item"), c.AlsoWarnings())
+	}
+}
+
+func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	checked, err := v.Check(ctx, []check.Rule{session.CheckConfig}, c.Items...)
+	if err != nil {
+		return nil, err
+	}
+	v.CountChecked(checked)
+	ans := checkAnswer{checked.Report()}
+	if ans.Errors > 0 {
+		return ans, ans.Fault("")
+	}
+	return ans, nil
+}

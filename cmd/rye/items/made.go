@@ -1,0 +1,61 @@
+package items
+
+import (
+	"context"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+)
+
+// Made is an item that a directive has returned as its outputs ref, extension and content.
+type Made struct {
+	Ref       string // as in "tool:acme/fetch"
+	Extension string // as in ".py"
+	Content   string
+	From      string // where it comes from
+}
+
+// Written is what rye new says of an item.
+type Written = newAnswer
+
+// MadeOf reads the outputs of a directive.
+func MadeOf(outputs map[string]any, from string) (*Made, error) {
+	m := &Made{From: from}
+	for name, to := range map[string]*string{"ref": &m.Ref, "extension": &m.Extension, "content": &m.Content} {
+		text, ok := outputs[name].(string)
+		if !ok || text == "" {
+			return nil, fault.New(fault.Validation, "the output %q is missing, so there is no item to write", name)
+		}
+		*to = text
+	}
+	return m, nil
+}
+
+// Write shows the file, asks, writes it and signs it, as rye new --from does. Nothing is replaced.
+func (m *Made) Write(ctx context.Context, a *cli.App, k trusts.KeyFlag, lock func(context.Context, *cli.App) (bool, error)) (*Written, error) {
+	kind, id, ok := strings.Cut(m.Ref, ":")
+	if !ok {
+		return nil, fault.New(fault.Validation, "the output ref is %q, and not KIND:ID", m.Ref)
+	}
+	if !strings.HasPrefix(m.Extension, ".") {
+		m.Extension = "." + m.Extension
+	}
+	c := &newRun{Kind: kind, ID: id, KeyFlag: k, lock: lock, made: m}
+	c.approve = func(ctx context.Context, it *ai.Item, ans newAnswer) error {
+		a.Term.Note("--- nothing")
+		a.Term.Note("+++ %s", ans.File)
+		for line := range strings.Lines(string(it.Bytes)) {
+			a.Term.Note("+%s", strings.TrimSuffix(line, "\n"))
+		}
+		return a.Confirm(ctx, "Write "+ans.File+" and sign it?")
+	}
+	ans, err := c.Run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	written := ans.(newAnswer)
+	return &written, nil
+}

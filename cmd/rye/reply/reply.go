@@ -1,0 +1,167 @@
+// Package reply writes the one line that --json prints: {"success":true,"data":…} or {"success":false,"error":…}.
+package reply
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// Error is the error object of --json.
+type Error struct {
+	Code       fault.Code `json:"code"`
+	Message    string     `json:"message"`
+	Details    any        `json:"details"`
+	Retryable  bool       `json:"retryable"`
+	Suggestion string     `json:"suggestion"`
+}
+
+// Data returns the line that --json prints for an answer of a schema.
+func Data(schema string, ans any) ([]byte, error) {
+	data, err := dataOf(schema, ans)
+	if err != nil {
+		return nil, err
+	}
+	return encode(struct {
+		Success bool            `json:"success"`
+		Data    json.RawMessage `json:"data"`
+	}{true, data})
+}
+
+// Fault returns the line that --json prints for a fault. Its details are the answer that came with it, with its
+// schema, and then the fault's own details.
+func Fault(f *fault.Error, schema string, ans any) ([]byte, error) {
+	details := map[string]any{}
+	maps.Copy(details, f.Details)
+	if len(f.Why) > 0 {
+		details["why"] = f.Why
+	}
+	e := Error{
+		Code:       f.Line().Code,
+		Message:    f.Text,
+		Details:    details,
+		Retryable:  f.Line().Retryable,
+		Suggestion: strings.Join(f.Hint, "\n"),
+	}
+	if ans != nil {
+		data, err := dataOf(schema, ans)
+		if err == nil {
+			data, err = extend(data, details)
+		}
+		if err != nil {
+			return nil, err
+		}
+		e.Details = data
+	}
+	return encode(struct {
+		Success bool  `json:"success"`
+		Error   Error `json:"error"`
+	}{false, e})
+}
+
+// dataOf marshals an answer, which is an object, with its schema as the first member.
+func dataOf(schema string, ans any) (json.RawMessage, error) {
+	name, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	v := reflect.New(reflect.TypeOf(ans))
+	v.Elem().Set(reflect.ValueOf(ans))
+	fillLists(v)
+	object, err := Marshal(v.Interface())
+	if err != nil {
+		return nil, err
+	}
+	data := append([]byte(`{"schema":`), name...)
+	if len(object) > len("{}") {
+		data = append(data, ',')
+	}
+	return append(data, object[1:]...), nil
+}
+
+// fillLists makes each nil slice below v empty, so that rooms can leave lists nil and a list is never null in JSON.
+func fillLists(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			fillLists(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			t := v.Type().Field(i)
+			if tag := t.Tag.Get("json"); (t.IsExported() || t.Anonymous) && tag != "-" && !strings.Contains(tag, "omitzero") {
+				fillLists(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return // it is no list
+		}
+		if v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		for i := range v.Len() {
+			fillLists(v.Index(i))
+		}
+	}
+}
+
+// extend adds to an object the members that it lacks.
+func extend(object json.RawMessage, more map[string]any) (json.RawMessage, error) {
+	var has map[string]json.RawMessage
+	if err := json.Unmarshal(object, &has); err != nil {
+		return nil, err
+	}
+	for name := range has {
+		delete(more, name)
+	}
+	if len(more) == 0 {
+		return object, nil
+	}
+	rest, err := Marshal(more)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(object[:len(object)-1], ','), rest[1:]...), nil
+}
+
+// Marshal is json.Marshal without the escapes for HTML.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// encode marshals v as one line and escapes unprintable characters outside ASCII: the line may be shown on a
+// terminal, and package json leaves C1 controls and changes of direction alone.
+func encode(v any) ([]byte, error) {
+	line, err := Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(line)+1)
+	for len(line) > 0 {
+		r, n := utf8.DecodeRune(line)
+		if r == 0x7f || r >= utf8.RuneSelf && !unicode.IsPrint(r) {
+			for _, unit := range utf16.AppendRune(nil, r) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+		} else {
+			out = append(out, line[:n]...)
+		}
+		line = line[n:]
+	}
+	return append(out, '\n'), nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/provider/wire"
+)
+
+// TestModelScripts runs the scripts that need a model. It calls acme/echo with what stands behind "echo" in the directive, and
+// returns what that gave, and makes what stands behind "make"; "refuse" makes the service refuse, and "talk" the model answer with text alone.
+func TestModelScripts(t *testing.T) {
+	server := modeltest.New(t)
+	server.Handle(func(q *modeltest.Request) modeltest.Turn {
+		if t, ok := directed(q); ok {
+			return t
+		}
+		all := q.Body["messages"].([]any)
+		first, last := fmt.Sprint(all[0]), all[len(all)-1].(map[string]any)
+		_, word, _ := strings.Cut(first, "echo ")
+		word, _, _ = strings.Cut(word, ".")
+		use := wire.Usage{Input: 50, Output: 10}
+		switch {
+		case strings.Contains(first, "refuse"):
+			return modeltest.Turn{Status: 401}
+		case strings.Contains(first, "Please make "):
+			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "a", Name: "directive_return", Input: makes(first)}}, Usage: use}
+		case strings.Contains(first, "name=\"hello\""):
+			_, topic, _ := strings.Cut(first, "about ")
+			topic, _, _ = strings.Cut(topic, ".")
+			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "a", Name: "directive_return", Input: map[string]any{"summary": "About " + topic + "."}}}, Usage: use}
+		case strings.Contains(first, "talk"):
+			return modeltest.Turn{Text: "Just words.", Usage: use}
+		case last["role"] == "tool":
+			return modeltest.Turn{Calls: []wire.ToolCall{{ID: "b", Name: "directive_return", Input: map[string]any{"answer": last["content"]}}}, Usage: use}
+		}
+		return modeltest.Turn{Text: "I'll ask.", Usage: use, Calls: []wire.ToolCall{{ID: "a", Name: "rye_execute",
+			Input: map[string]any{"item_type": "tool", "item_id": "acme/echo", "parameters": map[string]any{"text": word}}}}}
+	})
+	p := scriptParams()
+	p.Dir += "/model"
+	setup := p.Setup
+	p.Setup = func(env *testscript.Env) error {
+		env.Setenv("MODEL_HOST", server.Host)
+		at := filepath.Join(env.WorkDir, "p", ".ai", "tools", "acme", "providers")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return err
+		}
+		item := strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers", "category: acme/providers")
+		if err := os.WriteFile(filepath.Join(at, "local.yaml"), []byte(item), 0o644); err != nil {
+			return err
+		}
+		return setup(env)
+	}
+	p.Cmds["threadid"], p.Cmds["firstthread"] = threadID, firstThreadOf
+	testscript.Run(t, p)
+}
+
+// makes returns the outputs with a tool of the name behind "make"; "bad" is none.
+func makes(first string) map[string]any {
+	_, name, _ := strings.Cut(first, "Please make ")
+	name, _, _ = strings.Cut(name, ".")
+	text := "# ---\n# version: \"1.0.0\"\n# category: acme\n# description: Made\n# tool_type: starlark\n# executor_id: rye/core/runtimes/starlark_runtime\n" +
+		"# risk: read\n# ---\ndef main(params):\n    return {\"" + name + "\": True}\n"
+	if name == "bad" {
+		text = "def main(params):\n    pass\n"
+	}
+	return map[string]any{"ref": "tool:acme/" + name, "extension": ".star", "content": text}
+}
+
+// threadID is "threadid FILE VAR": the variable is the id of the thread that an answer in JSON names.
+func threadID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: threadid FILE VAR")
+	}
+	var answer struct {
+		Data struct {
+			Thread string `json:"thread_id"`
+		} `json:"data"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &answer))
+	ts.Setenv(args[1], answer.Data.Thread)
+}
+
+// firstThreadOf is "firstthread FILE VAR": the variable is the id of the first thread of a list in JSON.
+func firstThreadOf(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: firstthread FILE VAR")
+	}
+	var answer struct {
+		Data struct {
+			Threads []struct {
+				Thread string `json:"thread"`
+			} `json:"threads"`
+		} `json:"data"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &answer))
+	if len(answer.Data.Threads) == 0 {
+		ts.Fatalf("no threads in %s", args[0])
+	}
+	ts.Setenv(args[1], answer.Data.Threads[0].Thread)
+}
+
+// runWords are those of rye run: a project with a directive, signed by the home's key, whose model says one thing.
+func runWords(t *testing.T, home string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	items := map[string]string{
+		"tools/acme/providers/local.yaml": strings.ReplaceAll(modeltest.New(t, modeltest.Turn{Text: "done"}).Item("local"), "category: rye/agent/providers", "category: acme/providers"),
+		"directives/acme/say.md": `<directive name="say" version="1.0.0"><metadata><description>d</description><category>acme</category>` +
+			`<model provider="acme/providers/local" id="m"/></metadata><process>Say it.</process></directive>` + "\n",
+	}
+	for name, text := range items {
+		path := filepath.Join(dir, ".ai", filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, _, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
+	h.Now = time.Now
+	if got := cli.Run(h, commands(), []string{"-C", dir, "sign", "**", "--yes"}); got != fault.ExitDone {
+		t.Fatalf("%d, %s", got, stderr)
+	}
+	return []string{"-C", dir, "acme/say"}
+}
+
+// resumeWords are those of rye thread resume: a thread that a limit has interrupted.
+func resumeWords(t *testing.T, home string) []string {
+	t.Helper()
+	words := runWords(t, home)
+	h, stdout, _ := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
+	cli.Run(h, commands(), append([]string{"run", "--json", "--limit", "turns=0"}, words...))
+	var answer struct {
+		Error struct {
+			Details struct {
+				Thread string `json:"thread"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil || answer.Error.Details.Thread == "" {
+		t.Fatalf("%s, %v", stdout, err)
+	}
+	return []string{words[0], words[1], answer.Error.Details.Thread, "--limit", "turns=3"}
+}

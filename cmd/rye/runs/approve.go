@@ -1,0 +1,97 @@
+package runs
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/threads"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/consent"
+	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/signing"
+)
+
+// maxShown is how many bytes of a parameter a question shows.
+const maxShown = 4 << 10
+
+// show shows the call that a question is about.
+func show(a *cli.App, q *consent.Question) {
+	a.Term.Prompt("%s needs an approval: %s\n", q.Ref.String(), q.Why())
+	for _, name := range slices.Sorted(maps.Keys(q.Params)) {
+		b, err := jcs.Append(nil, q.Params[name])
+		text := string(b)
+		if err != nil {
+			text = err.Error()
+		}
+		if len(text) > maxShown {
+			text = text[:maxShown] + "… (" + fault.Count(int64(len(text)), "byte") + ")"
+		}
+		a.Term.Prompt("  %s: %s\n", name, text)
+	}
+}
+
+// door asks about the one call of rye exec. --yes answers.
+func (c *execRun) door(a *cli.App) *consent.Door {
+	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (string, error) {
+		if a.Globals.Yes {
+			return "--yes", nil
+		}
+		if !a.CanAsk() {
+			return "", consent.Required(q).Try(a.With("--yes"))
+		}
+		show(a, q)
+		switch line, err := a.Ask(ctx, "run it?", "[y/N]"); {
+		case err != nil:
+			return "", err
+		case line == "y" || line == "yes":
+			return "terminal", nil
+		}
+		return "", fault.New(fault.Approval, "%q was not approved", q.Ref).On("ref", q.Ref.String())
+	}}
+}
+
+// asks returns what asks about the calls of a thread; nil without a terminal.
+func asks(a *cli.App, v *threads.View) approve.Ask {
+	if !a.CanAsk() {
+		return nil
+	}
+	return func(ctx context.Context, q *consent.Question) (_ approve.Reply, err error) {
+		var line string
+		v.Ask(func() {
+			show(a, q)
+			line, err = a.Ask(ctx, "run it?", "[y] once, [t] always in this thread, [N] no:")
+		})
+		switch line {
+		case "y", "yes":
+			return approve.Once, err
+		case "t":
+			return approve.ThisThread, err
+		}
+		return approve.No, err
+	}
+}
+
+// signer returns what signs items for a model that asks for it; nil unless it is allowed.
+func signer(a *cli.App, v *threads.View, flag trusts.KeyFlag, allowed bool) approve.Sign {
+	if !allowed {
+		return nil
+	}
+	return func(ctx context.Context, thread string, ref model.Ref) (_ map[string]any, err error) {
+		if !a.CanAsk() {
+			return nil, fault.New(fault.Approval, "there is no terminal to ask whether %q may be signed", ref).On("ref", ref.String()).
+				Try(fault.Command("rye sign", ref.String()))
+		}
+		var s *signing.Signed
+		v.Ask(func() { s, err = signs.SignAsked(ctx, a, flag, "thread "+thread, ref.String()) })
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"ref": s.Name, "file": s.File, "key": s.Key, "digest": s.Raw, "changed": s.Changed, "allowed": s.Allowed}, nil
+	}
+}

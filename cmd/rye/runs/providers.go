@@ -1,0 +1,58 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread/models"
+)
+
+// CheckProviders tells which providers of models are ready, and what each of the others lacks.
+func CheckProviders(ctx context.Context, a *cli.App) places.Finding {
+	s, err := Open(ctx, a, session.Mode{})
+	if err != nil && fault.CodeOf(err) == fault.NotLocked && a.Env("CI") == "" {
+		s, err = Open(ctx, a, session.Mode{Unlocked: true})
+	}
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	defer s.Close()
+	all, err := models.Candidates(ctx, s.Session)
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	var ready, rest []string
+	hint := ""
+	for _, c := range all {
+		if len(c.Lacks) == 0 {
+			ready = append(ready, c.Ref.ID)
+			continue
+		}
+		var lacks []string
+		for _, l := range c.Lacks {
+			var why []string
+			if l.Unset {
+				why = append(why, "not set")
+				hint = cmp.Or(hint, fault.Command("rye auth set", l.Secret))
+			}
+			if l.Denied {
+				why = append(why, "not allowed by your policy (exec: secrets)")
+			}
+			lacks = append(lacks, l.Secret+" is "+strings.Join(why, " and "))
+		}
+		rest = append(rest, c.Ref.ID+": "+strings.Join(lacks, ", "))
+	}
+	f := places.Good("ready: %s", strings.Join(ready, ", "))
+	if len(ready) == 0 {
+		f = places.Finding{Status: places.StatusWarn, Detail: "none is ready", Hint: hint}
+	}
+	if len(rest) > 0 {
+		f.Detail += "; not ready: " + strings.Join(rest, "; ")
+	}
+	return f
+}

@@ -1,0 +1,135 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/threads"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/transcript/recording"
+)
+
+type replayRun struct {
+	Thread   string `arg:"" complete:"thread" help:"Thread id, directory, export or recording."`
+	Pinned   bool   `help:"Run the locked version despite changes in the working tree."`
+	Unlocked bool   `help:"Run without a lock (refused in CI)."`
+}
+
+type replayAnswer struct{ *tape.Played }
+
+func (r replayAnswer) Text(t *cli.Terminal) {
+	if r.Difference == nil {
+		t.Printf("%s  as recorded: %s, %s\n", r.Thread, fault.Count(r.Turns, "turn"), r.Status)
+	}
+}
+
+func (c *replayRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	dir, done, err := threads.OpenRecord(ctx, a, c.Thread)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	s, err := Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	engine, stop, err := s.engine(a)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	r, err := engine.PlayBack(ctx, dir)
+	if err != nil {
+		return nil, Reworded(a, err)
+	}
+	if d := r.Difference; d != nil {
+		return replayAnswer{r}, d.Fault().Asked()
+	}
+	return replayAnswer{r}, nil
+}
+
+// recorded lists the recordings that lie beside a directive.
+func recorded(f ai.File) (paths []string) {
+	// What isn't there, or can't be read, is no recording.
+	paths, _ = fs.Glob(f.Space.FS, f.Kind.Dir+"/"+recording.Dir(f.Ref.ID)+"/*"+recording.Ext)
+	return paths
+}
+
+// A recordingFile is a recording as it was found: its space may be closed by the time it is played.
+type recordingFile struct {
+	name string
+	text []byte
+	err  error
+}
+
+// readAll reads the recordings that lie beside a directive.
+func readAll(f ai.File) (all []recordingFile) {
+	for _, p := range recorded(f) {
+		b, err := fs.ReadFile(f.Space.FS, p)
+		all = append(all, recordingFile{strings.TrimSuffix(path.Base(p), recording.Ext), b, err})
+	}
+	return all
+}
+
+// play runs a directive again from its recordings.
+func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f tried, x *testTool) error {
+	it, err := s.Item(ctx, f.ref)
+	if err != nil {
+		return err
+	}
+	x.Digest = it.Raw.String()
+	engine, done, err := s.engine(a)
+	if err != nil {
+		return err
+	}
+	defer done()
+	for i := range f.recordings {
+		e := testExample{Name: f.recordings[i].name, Passed: true}
+		began := a.Now()
+		r, err := f.recordings[i].play(ctx, engine)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil && r.Difference != nil {
+			err = r.Difference.Fault()
+		}
+		if err != nil {
+			failed := fault.Of(err)
+			e.Passed, e.Code, e.Why = false, string(failed.Code), append([]string{failed.Text}, failed.Why...)
+		}
+		e.DurationMS = a.Now().Sub(began).Milliseconds()
+		x.Examples = append(x.Examples, e)
+	}
+	return nil
+}
+
+// play runs a thread again from a recording.
+func (f *recordingFile) play(ctx context.Context, e *thread.Engine) (*tape.Played, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	events, err := recording.Read(bytes.NewReader(f.text))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", osfile.Unfinished+"thread-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := recording.Restore(dir, events); err != nil {
+		return nil, err
+	}
+	return e.PlayBack(ctx, dir)
+}

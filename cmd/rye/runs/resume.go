@@ -1,0 +1,48 @@
+package runs
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/threads"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/approve"
+)
+
+type resumeRun struct {
+	Thread    string   `arg:"" complete:"thread" help:"Thread id."`
+	Limit     []string `placeholder:"NAME=N" sep:"none" help:"Limit to use from here on (repeatable)."`
+	Allow     []string `placeholder:"REF" sep:"none" help:"Approve calls of this tool beforehand (glob, repeatable)."`
+	AllowSign bool     `help:"Let the model ask to sign items with your key."`
+	Events    bool     `help:"Write each recorded event to standard error as a line of JSON."`
+	Pinned    bool     `help:"Run the locked version despite changes in the working tree."`
+	Unlocked  bool     `help:"Run without a lock (refused in CI)."`
+	trusts.KeyFlag
+}
+
+func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, err := Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	engine, done, err := s.engine(a)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	v := threads.Watch(a, c.Events)
+	defer v.End()
+	approver, err := approve.New(c.Allow, asks(a, v), signer(a, v, c.KeyFlag, c.AllowSign))
+	if err != nil {
+		return nil, err
+	}
+	live := v.Live()
+	r, err := engine.Resume(ctx, &thread.Resume{Thread: c.Thread, Limits: c.Limit, Approver: approver, Live: live})
+	if err != nil {
+		return nil, Reworded(a, err)
+	}
+	return runAnswer{Result: *r, shown: live.Text != nil}, failed(r)
+}

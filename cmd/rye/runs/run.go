@@ -1,0 +1,186 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/items"
+	"github.com/rye-build/rye/cmd/rye/threads"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/approve"
+)
+
+type runRun struct {
+	Ref       string   `arg:"" complete:"ref" help:"Directive to run."`
+	Input     []string `short:"i" placeholder:"NAME=VALUE" sep:"none" help:"Input, converted by the directive's declaration (repeatable)."`
+	Param     []string `short:"p" sep:"none" hidden:"" help:"Same as -i."`
+	Inputs    string   `placeholder:"JSON" help:"Inputs as a JSON object, @FILE or - (standard input)."`
+	Model     string   `placeholder:"MODEL" help:"Tier or model to use instead of the directive's."`
+	Limit     []string `placeholder:"NAME=N" sep:"none" help:"Limit to use instead of the directive's (repeatable)."`
+	Allow     []string `placeholder:"REF" sep:"none" help:"Approve calls of this tool beforehand (glob, repeatable)."`
+	AllowSign bool     `help:"Let the model ask to sign items with your key."`
+	Write     bool     `help:"Write the item that the directive returns, and sign it."`
+	Events    bool     `help:"Write each recorded event to standard error as a line of JSON."`
+	Pinned    bool     `help:"Run the locked version despite changes in the working tree."`
+	Unlocked  bool     `help:"Run without a lock (refused in CI)."`
+	Locked    bool     `help:"Require an up-to-date lock."`
+	Frozen    bool     `help:"Same as --locked --offline."`
+	trusts.KeyFlag
+	lock func(context.Context, *cli.App) (bool, error)
+}
+
+func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	ref, err := c.ref(a)
+	if err != nil {
+		return nil, err
+	}
+	if c.Frozen {
+		a.Globals.Offline = true
+	}
+	s, err := Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if c.Write {
+		if err := c.writable(ctx, a, s, ref); err != nil {
+			return nil, err
+		}
+	}
+	engine, done, err := s.engine(a)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	v := threads.Watch(a, c.Events)
+	defer v.End()
+	approver, err := approve.New(c.Allow, asks(a, v), signer(a, v, c.KeyFlag, c.AllowSign))
+	if err != nil {
+		return nil, err
+	}
+	start := &thread.Start{Directive: ref, Inputs: c.given(a), Model: c.Model, Limits: c.Limit, Approver: approver, Live: v.Live()}
+	if record, replay := strings.CutPrefix(c.Model, "replay:"); replay {
+		dir, done, err := threads.OpenRecord(ctx, a, record)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		start.Model, start.Replay = "", dir
+	}
+	r, err := engine.Run(ctx, start)
+	if err != nil {
+		return nil, Reworded(a, err)
+	}
+	ans := runAnswer{Result: *r, shown: start.Live.Text != nil}
+	if c.Write && r.Error == nil {
+		ans.Written, err = c.write(ctx, a, r)
+		return ans, err
+	}
+	return ans, failed(r)
+}
+
+// engine returns what runs threads, and what ends it.
+func (o *Opened) engine(a *cli.App) (*thread.Engine, func(), error) {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, nil, state.Err
+	}
+	loops := o.Loops()
+	rows, money := thread.Local(state.Value, a.Now)
+	e := &thread.Engine{Session: o.Session, Loops: loops, Dir: o.Threads(), Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Registry: rows, Ledger: money}
+	return e, func() {
+		loops.Close()
+		rows.Close()
+		money.Shut()
+	}, nil
+}
+
+// ref reads the argument: exec runs tools.
+func (c *runRun) ref(a *cli.App) (model.Ref, error) {
+	text := c.Ref
+	if !strings.Contains(text, ":") {
+		text = "directive:" + text
+	}
+	ref, err := model.ParseRef(text)
+	if err == nil && ref.Kind == "tool" {
+		err = fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref", ref.String()).
+			Try("rye exec " + cli.JoinArgs(slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "run" })))
+	} else if err == nil && ref.Kind != "directive" {
+		err = fault.New(fault.Validation, "%q is not a directive", ref).On("ref", ref.String()).Try(fault.Command("rye show", ref.String()))
+	}
+	return ref, err
+}
+
+func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {
+	return func(s *params.Schema) (map[string]any, error) {
+		return s.Read(params.Caller{Pairs: slices.Concat(c.Input, c.Param), Text: c.Inputs, Open: func(name string) (io.ReadCloser, error) {
+			if name == "-" {
+				return io.NopCloser(a.Stdin), nil
+			}
+			at := a.Absolute(cli.Setting{Value: name})
+			if at.Err != nil {
+				return nil, at.Err
+			}
+			return os.Open(at.Value)
+		}})
+	}
+}
+
+// failed returns the error of a thread that isn't completed.
+func failed(r *thread.Result) error {
+	if r.Error == nil {
+		return nil
+	}
+	r.Error.On("thread", r.Thread).Because(fmt.Sprintf("the thread %s used %s and $%.6f", r.Thread, fault.Count(r.Cost.Turns, "turn"), r.Cost.Spend))
+	r.Error.Try("rye thread show " + fault.Quote(r.Thread))
+	switch r.Status {
+	case thread.Interrupted:
+		if r.Error.Code != fault.Cancelled {
+			r.Error.Exit = fault.ExitRefused
+		}
+		r.Error.Try("rye thread resume " + fault.Quote(r.Thread))
+	case thread.Failed:
+		if r.Error.Exit != 0 || r.Error.Line().Exit != fault.ExitRefused || r.Error.Code == fault.Conflict {
+			r.Error.Exit = fault.ExitNo
+		}
+	}
+	return r.Error
+}
+
+// A runAnswer is what became of a thread.
+type runAnswer struct {
+	thread.Result
+	Written *items.Written `json:"written,omitempty"` // with --write
+	shown   bool           // the model's text was shown as it came
+}
+
+// Text prints the outputs, or the result where there are none.
+func (r runAnswer) Text(t *cli.Terminal) {
+	if !r.shown && len(r.Outputs) == 0 && r.Result.Result != "" {
+		t.Printf("%s\n", r.Result.Result)
+	}
+	if r.Written != nil {
+		r.Written.Text(t)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Outputs)) {
+		text, ok := r.Outputs[name].(string)
+		if !ok {
+			b, _ := json.Marshal(r.Outputs[name])
+			text = string(b)
+		}
+		t.Printf("%s: %s\n", name, text)
+	}
+}

@@ -1,0 +1,45 @@
+package runs
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/items"
+	"github.com/rye-build/rye/exec/thread"
+)
+
+// writable refuses --write before a model is paid for what can't be written.
+func (c *runRun) writable(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) error {
+	it, err := s.Item(ctx, ref)
+	if err != nil {
+		return Reworded(a, err)
+	}
+	for _, name := range []string{"content", "extension", "ref"} {
+		if !slices.ContainsFunc(it.Model.Directive.Outputs, func(o declared.Output) bool { return o.Name == name }) {
+			return fault.New(fault.Validation, "%q returns no item: --write needs the outputs ref, extension and content", ref).On("missing", name).
+				Try("rye docs directive-format")
+		}
+	}
+	if !a.Globals.Yes && !a.CanAsk() {
+		return fault.New(fault.Approval, "--write asks before it writes, and there is no terminal").Try(a.With("--yes"))
+	}
+	return nil
+}
+
+// write writes the item that a thread has returned.
+func (c *runRun) write(ctx context.Context, a *cli.App, r *thread.Result) (*items.Written, error) {
+	made, err := items.MadeOf(r.Outputs, "thread "+r.Thread)
+	if err != nil {
+		return nil, err
+	}
+	w, err := made.Write(ctx, a, c.KeyFlag, c.lock)
+	if err != nil {
+		f := fault.Of(err)
+		return nil, f.On("thread", r.Thread).Try("rye thread show " + fault.Quote(r.Thread))
+	}
+	return w, nil
+}

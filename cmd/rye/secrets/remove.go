@@ -1,0 +1,36 @@
+package secrets
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+)
+
+type authRmRun struct {
+	Name string `arg:"" complete:"secret" help:"Name of the secret."`
+}
+
+func (c *authRmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	store, err := Secrets(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Remove(ctx, c.Name); err != nil {
+		return nil, noSecret(a, c.Name, err)
+	}
+	lines, err := secretLines(a)
+	if err != nil {
+		return nil, err
+	}
+	ans := authAnswer{secretLine{Name: c.Name, Items: []string{}}}
+	for _, l := range lines {
+		if l.Name == c.Name {
+			ans.Secret = l
+		}
+	}
+	a.Term.Note("forgot the secret %q", c.Name)
+	if store.Given(c.Name) != "" {
+		a.Term.Warn("it is set in the environment still")
+	}
+	return ans, nil
+}

@@ -1,0 +1,154 @@
+package secrets
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/secret"
+)
+
+// Secrets are those of this user.
+func Secrets(a *cli.App) (*secret.Store, error) {
+	s := a.Dir(cli.StatePlace)
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: places.Keyring(a), Env: a.Env, Now: a.Now, Wait: osfile.LockWait}, nil
+}
+
+// A secretLine is what is known of a secret. The value is in none.
+type secretLine struct {
+	Name     string   `json:"name"`
+	Variable string   `json:"variable"`
+	Where    string   `json:"where"` // "environment", "keyring", "file"; "" if it isn't set
+	Set      string   `json:"set,omitempty"`
+	From     string   `json:"from,omitempty"` // where the value was read from
+	Expires  string   `json:"expires,omitempty"`
+	Expired  bool     `json:"expired,omitempty"`
+	Items    []string `json:"items"` // the tools that the user's policy allows
+}
+
+// secretLines are the secrets that are kept, and those that the policy names.
+func secretLines(a *cli.App) ([]secretLine, error) {
+	store, err := Secrets(a)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	items := secretItems(a)
+	for name := range items {
+		if !slices.ContainsFunc(kept, func(s secret.Secret) bool { return s.Name == name }) {
+			kept = append(kept, secret.Secret{Name: name})
+		}
+	}
+	slices.SortFunc(kept, func(a, b secret.Secret) int { return strings.Compare(a.Name, b.Name) })
+	lines := make([]secretLine, 0, len(kept))
+	for _, s := range kept {
+		lines = append(lines, openSecretLine(a, store, s, items[s.Name]))
+	}
+	return lines, nil
+}
+
+func openSecretLine(a *cli.App, store *secret.Store, s secret.Secret, items []string) secretLine {
+	l := secretLine{Name: s.Name, From: s.From, Items: append([]string{}, items...)}
+	l.Variable, _ = secret.Variable(s.Name) // a policy may name what can't be one: then it isn't set
+	switch {
+	case store.Given(s.Name) != "":
+		l.Where = "environment"
+	case s.Keyring:
+		l.Where = "keyring"
+	case !s.Set.IsZero():
+		l.Where = "file"
+	}
+	if !s.Set.IsZero() {
+		l.Set = s.Set.Format(time.RFC3339)
+	}
+	if !s.Expires.IsZero() {
+		l.Expires, l.Expired = s.Expires.Format(time.RFC3339), s.Expired(a.Now())
+	}
+	return l
+}
+
+// secretItems returns the secrets that the user's policy names, with the items that may have them. An unreadable policy is
+// reported by the commands that need it.
+func secretItems(a *cli.App) map[string][]string {
+	items := map[string][]string{}
+	if root, err := places.Paths(a).RootPolicy(); err == nil && root.File != nil {
+		for _, s := range root.Side.Policy.Sections().Secrets {
+			items[s.Name] = s.Items
+		}
+	}
+	return items
+}
+
+// CompleteSecrets offers the secrets that there are.
+func CompleteSecrets(a *cli.App) []cli.Candidate {
+	lines, _ := secretLines(a)
+	return cli.Offer(lines, func(l secretLine) (string, string) { return l.Name, l.state() })
+}
+
+// state says in a few words what is to be known of a secret.
+func (l *secretLine) state() string {
+	switch {
+	case l.Where == "":
+		return "not set"
+	case l.Where == "environment" || l.Expires == "":
+		return "in the " + l.Where
+	case l.Expired:
+		return fmt.Sprintf("in the %s, expired %s", l.Where, l.Expires)
+	}
+	return fmt.Sprintf("in the %s, expires %s", l.Where, l.Expires)
+}
+
+// noSecret returns err, or, if it says that the secret is not set, the error that there is none to remove.
+func noSecret(a *cli.App, name string, err error) error {
+	if fault.CodeOf(err) != fault.AuthRequired {
+		return err
+	}
+	f := fault.New(fault.NotFound, "secret %q not found", name).On("secret", name).Try("rye auth list").From(err)
+	var names []string
+	for _, c := range CompleteSecrets(a) {
+		if c.Value != name {
+			names = append(names, c.Value)
+		}
+	}
+	return f.Near(name, names)
+}
+
+// CheckSecrets tells where secrets are kept, and which are over.
+func CheckSecrets(_ context.Context, a *cli.App) places.Finding {
+	store, err := Secrets(a)
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	kept, err := store.List()
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	place := fmt.Sprintf("in %q, encrypted under a key beside it, because no keyring is available", store.Dir)
+	if store.Keyring != nil {
+		place = "in the keyring of the system"
+	}
+	over := slices.DeleteFunc(slices.Clone(kept), func(s secret.Secret) bool { return !s.Expired(a.Now()) })
+	if len(over) > 0 {
+		return places.Finding{Status: places.StatusWarn, Hint: "rye auth set " + fault.Quote(over[0].Name),
+			Detail: fmt.Sprintf("%d of %d have expired, %q first; kept %s", len(over), len(kept), over[0].Name, place)}
+	}
+	f := places.Good("%s, kept %s", fault.Count(int64(len(kept)), "secret"), place)
+	filed := slices.DeleteFunc(kept, func(s secret.Secret) bool { return s.Keyring })
+	if store.Keyring != nil && len(filed) > 0 {
+		f.Detail += fmt.Sprintf(", %d of them in a file", len(filed))
+	}
+	return f
+}

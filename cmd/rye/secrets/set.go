@@ -1,0 +1,129 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/secret"
+)
+
+type authSetRun struct {
+	Name     string `arg:"" complete:"secret" help:"Name of the secret."`
+	Expires  string `placeholder:"WHEN" help:"Expiry: 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z."`
+	FromFile string `placeholder:"FILE" complete:"file" help:"Read the value from FILE."`
+	File     bool   `help:"Use the encrypted file instead of the keyring."`
+}
+
+type authAnswer struct {
+	Secret secretLine `json:"secret"`
+}
+
+func (x authAnswer) Text(*cli.Terminal) {}
+
+func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	store, err := Secrets(a)
+	if err != nil {
+		return nil, err
+	}
+	variable, err := secret.Variable(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	s := secret.Secret{Name: c.Name}
+	if s.Expires, err = parseEnd("--expires", c.Expires, a.Now()); err != nil {
+		return nil, err
+	}
+	value, from, err := c.value(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	s.From = from
+	was, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	if s, err = store.Set(ctx, s, value, c.File); err != nil {
+		return nil, err
+	}
+	items := secretItems(a)[c.Name]
+	ans := authAnswer{openSecretLine(a, store, s, items)}
+	place := "in the keyring"
+	if !s.Keyring {
+		place = fmt.Sprintf("in %q, encrypted under a key beside it", store.Dir)
+	}
+	a.Term.Note("kept the secret %q %s", c.Name, place)
+	for _, before := range was {
+		if before.Name == c.Name {
+			a.Term.Note("it replaces the one of %s", before.Set.Format(time.RFC3339))
+		}
+	}
+	if ans.Secret.Where == "environment" {
+		a.Term.Warn("%s is set in the environment, and counts first", variable)
+	}
+	if len(items) == 0 {
+		a.Term.Note("the policy lets no item have it: exec: {secrets: {%s: [GLOB]}} in it says which may", c.Name)
+	}
+	return ans, nil
+}
+
+// value reads the value, and says in a word where from.
+func (c *authSetRun) value(ctx context.Context, a *cli.App) (value, from string, err error) {
+	var b []byte
+	switch {
+	case c.FromFile != "":
+		at := a.Absolute(cli.Setting{Value: c.FromFile})
+		if at.Err != nil {
+			return "", "", at.Err
+		}
+		trusts.WarnReadable(a, at.Value)
+		b, err = osfile.ReadSmall(at.Value, secret.MaxValue+2)
+		from = "file"
+	case a.Hidden == nil:
+		b, err = io.ReadAll(io.LimitReader(a.Input(ctx), secret.MaxValue+3))
+		from = "stdin"
+	case !a.CanAsk():
+		return "", "", &fault.Error{Code: fault.Approval, Text: "no terminal to ask for the value",
+			Hint: []string{"rye auth set " + fault.Quote(c.Name) + " --from-file secret.txt"}}
+	default:
+		a.Term.Prompt("value of %s: ", c.Name)
+		value, err = a.Hidden(ctx)
+		a.Term.Prompt("%s", cli.Styled("\n"))
+		return value, "terminal", err
+	}
+	if text, ok := strings.CutSuffix(string(b), "\n"); ok {
+		return strings.TrimSuffix(text, "\r"), from, err
+	}
+	return string(b), from, err
+}
+
+// parseEnd reads how long from now, or a date; "" is the zero time.
+func parseEnd(flag, text string, now time.Time) (time.Time, error) {
+	left, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint16
+		n, err = audits.ParseDays(days)
+		left = time.Duration(n) * 24 * time.Hour
+	}
+	at := now.Add(left)
+	if err != nil {
+		if at, err = trusts.ParseDate(flag, text); err != nil || text == "" {
+			if f, ok := errors.AsType[*fault.Error](err); ok {
+				f.Why = []string{"or how long, as in 90m, 12h or 30d"}
+			}
+			return at, err
+		}
+	}
+	if !at.After(now) || at.Year() > 9999 {
+		return at, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is %q, and it has to be later than now", flag, text)}
+	}
+	return at, nil
+}

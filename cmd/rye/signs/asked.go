@@ -1,0 +1,51 @@
+package signs
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/signing"
+)
+
+// SignAsked signs the item of a ref, once the user has agreed to the file that they are shown. Who wants it signed is said in
+// the question.
+func SignAsked(ctx context.Context, a *cli.App, flag trusts.KeyFlag, who, ref string) (*signing.Signed, error) {
+	c := &SignRun{Items: []string{ref}, Format: sign.V2.String(), KeyFlag: flag}
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	sel, err := c.selected(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if len(sel.Files) != 1 {
+		return nil, fault.New(fault.NotFound, "there is no %q to sign", ref).On("ref", ref)
+	}
+	it, err := v.Load(ctx, sel.Files[0].File)
+	if err != nil {
+		return nil, err
+	}
+	subject, _, err := v.Admit.Subject(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	a.Term.Prompt("%s wants you to sign %s: %s, %s\n", who, ref, v.Name(it.Space, it.Path), fault.Count(int64(len(it.Bytes)), "byte"))
+	switch line, err := a.Ask(ctx, "sign it?", "[y/N]"); {
+	case err != nil:
+		return nil, err
+	case line != "y" && line != "yes":
+		return nil, fault.New(fault.Approval, "the user didn't agree to sign %q", ref).On("ref", ref)
+	}
+	c.shown = map[string]content{it.Ref.String(): {it.Stripped, subject.Tree}}
+	ans, err := c.signItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return ans.(*SignAnswer).Files[0], nil
+}

@@ -1,0 +1,168 @@
+package threads
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/exec/thread/transcript/spend"
+)
+
+type costRun struct {
+	Threads []string `arg:"" optional:"" name:"thread" complete:"thread" help:"Threads; default: all of the project."`
+	By      []string `placeholder:"COLUMN" default:"model" help:"Group by model, day or directive; several with commas."`
+	Csv     bool     `help:"Write comma-separated values."`
+}
+
+// costs is what threads have cost.
+type costs struct {
+	By    []string    `json:"by"`
+	Rows  []spend.Row `json:"rows"`
+	Total spend.Row   `json:"total"`
+	csv   bool
+}
+
+func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	table, err := spend.New(c.By)
+	if err != nil {
+		return nil, err
+	}
+	total, err := spend.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	threads := c.Threads
+	if len(threads) == 0 {
+		if threads, err = allThreads(a); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range threads {
+		if err := addUp(ctx, a, name, table, total); err != nil {
+			return nil, err
+		}
+	}
+	ans := &costs{By: c.By, Rows: table.Rows(), csv: c.Csv}
+	for _, r := range total.Rows() {
+		ans.Total = r
+	}
+	if len(ans.Rows) == 0 {
+		a.Term.Note("no model calls")
+	}
+	return ans, nil
+}
+
+// allThreads returns the directories of the project's threads.
+func allThreads(a *cli.App) (dirs []string, err error) {
+	all, err := threadsDir(a)
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(all, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && e.Name() == transcript.LinesFile {
+			dirs = append(dirs, filepath.Dir(path))
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // there was no thread yet
+	}
+	return dirs, err
+}
+
+// addUp counts what a thread has used. A transcript that was changed counts up to there.
+func addUp(ctx context.Context, a *cli.App, name string, tables ...*spend.Table) error {
+	s, done, err := find(a, name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := s.unpack(ctx); err != nil {
+		return err
+	}
+	var to []*spend.Thread
+	err = s.follow(ctx, false, func(e step) error {
+		at, err := time.Parse(timeForm, e.Time)
+		if to == nil {
+			for _, t := range tables {
+				to = append(to, t.Thread(epoch.ReplaceAllString(e.thread, ""), s.v1))
+			}
+		}
+		for _, t := range to {
+			t.Take(at, e.Payload)
+		}
+		return err
+	}, func() error { return nil })
+	if f, ok := fault.Find(err); ok && f.Details["reason"] == "transcript" {
+		a.Term.Warn("%s: counted up to %s", name, f.Text)
+		return nil
+	}
+	return err
+}
+
+// columns are what the calls are told apart by, in the order of the rows.
+func (c *costs) columns() (names []string) {
+	for _, name := range []string{"day", "model", "directive"} {
+		if slices.Contains(c.By, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// cells returns a row as text, with money in dollars.
+func (c *costs) cells(r *spend.Row) (cells []string) {
+	for _, name := range c.columns() {
+		cells = append(cells, r.Value(name))
+	}
+	return append(cells, number(r.Threads), number(r.Calls), number(r.Input), number(r.Output), decimal(r.Spend))
+}
+
+func (c *costs) table() [][]string {
+	rows := [][]string{append(c.columns(), "threads", "calls", "input_tokens", "output_tokens", "dollars")}
+	for i := range c.Rows {
+		rows = append(rows, c.cells(&c.Rows[i]))
+	}
+	return rows
+}
+
+// Text prints a table with its total, or comma-separated values.
+func (c *costs) Text(t *cli.Terminal) {
+	rows := c.table()
+	if c.csv {
+		io.WriteString(t.Data, commas(rows))
+		return
+	}
+	if names := c.columns(); len(c.Rows) > 1 && len(names) > 0 {
+		total := c.cells(&c.Total)
+		total[0] = "total"
+		rows = append(rows, total)
+	}
+	t.Rows(rows)
+}
+
+// commas returns rows as comma-separated values.
+func commas(rows [][]string) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	w.WriteAll(rows) // a Builder takes everything
+	return b.String()
+}
+
+// decimal returns an amount of money in dollars, exactly.
+func decimal(nano int64) string {
+	whole, rest := number(nano/1e9), number(1e9 + nano%1e9)[1:]
+	for len(rest) > 2 && strings.HasSuffix(rest, "0") {
+		rest = rest[:len(rest)-1]
+	}
+	return whole + "." + rest
+}

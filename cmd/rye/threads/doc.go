@@ -1,0 +1,2 @@
+// Package threads has the commands that need only the transcript of a thread.
+package threads

@@ -1,0 +1,210 @@
+package threads
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/exec/thread/transcript/export"
+	"github.com/rye-build/rye/exec/thread/transcript/recording"
+	lockfile "github.com/rye-build/rye/lock/file"
+)
+
+type exportRun struct {
+	Thread     string `arg:"" complete:"thread" help:"Thread id or directory."`
+	Output     string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE."`
+	Lock       string `placeholder:"FILE" complete:"file" help:"Lock that the thread ran with; default: the project's."`
+	Unfinished bool   `help:"Export a thread without a signed end."`
+	Recording  string `placeholder:"NAME" help:"Write a recording beside the directive, for rye test."`
+}
+
+type exported struct {
+	Thread string     `json:"thread"`
+	Status string     `json:"status"`
+	File   string     `json:"file"`
+	Digest cas.Digest `json:"digest"` // of the file
+	Bytes  int64      `json:"bytes"`
+	Lock   bool       `json:"lock"`
+}
+
+func (e exported) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
+
+// maxLock bounds the lock of an export.
+const maxLock = 256 << 20
+
+func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, done, err := find(a, c.Thread)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if s.v1 || s.export != "" || filepath.Base(s.lines) != transcript.LinesFile {
+		return nil, fault.New(fault.Validation,
+			"%q can't be exported: it isn't the directory of a thread of this rye", c.Thread)
+	}
+	if c.Recording != "" {
+		return c.record(a, s)
+	}
+	o, err := c.options(ctx, a, s)
+	if err != nil {
+		return nil, err
+	}
+	ans := exported{File: c.Output, Lock: o.Lock != nil}
+	if ans.File == "" {
+		ans.File = path.Base(filepath.ToSlash(s.dir)) + ".tar.zst"
+	}
+	file, err := places.ToWrite(a, ans.File)
+	if err != nil {
+		return nil, err
+	}
+	sum := cas.NewHasher()
+	var r *transcript.Report
+	err = osfile.WriteFile(file, 0o644, false, func(w io.Writer) (err error) {
+		r, err = export.Write(ctx, io.MultiWriter(w, sum), s.dir, *o)
+		return err
+	})
+	if p, ok := errors.AsType[*transcript.Problem](err); ok {
+		f := fault.Of(err)
+		f.Text = fmt.Sprintf("%q can't be exported: %s", c.Thread, p)
+		if p.Kind == transcript.Unfinished {
+			f.Try("rye thread export " + fault.Quote(c.Thread) + " --unfinished")
+		}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	ans.Thread, ans.Status, ans.Digest = r.Thread, r.Status, sum.Digest()
+	if fi, err := os.Stat(file); err == nil {
+		ans.Bytes = fi.Size()
+	}
+	if o.Voucher == nil {
+		a.Term.Note("your key hasn't signed this machine's key, so others need %s to verify the export: rye audit vouch", o.Key.Public())
+	}
+	return ans, nil
+}
+
+// record writes the small form of a thread, beside its directive.
+func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
+	events, err := recording.FromThread(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	started, last := events[0].Payload, events[len(events)-1]
+	if len(events) > 1 && last.Type == transcript.TypeCheckpoint {
+		last = events[len(events)-2]
+	}
+	if !last.Type.IsEnd() && !c.Unfinished {
+		return nil, fault.New(fault.Validation, "%q has not ended", c.Thread).
+			Try(fault.Command("rye thread export", c.Thread, "--recording", c.Recording, "--unfinished"))
+	}
+	var b bytes.Buffer
+	if err := recording.Write(&b, events); err != nil {
+		return nil, err
+	}
+	ans := exported{Thread: path.Base(filepath.ToSlash(s.dir)), Status: string(last.Type), File: c.Output, Digest: cas.Sum(b.Bytes()), Bytes: int64(b.Len())}
+	if ans.File == "" {
+		directive, _ := started["directive"].(map[string]any)["ref"].(string) // the schema has both
+		if ans.File, err = c.beside(a, directive); err != nil {
+			return nil, err
+		}
+	}
+	file, err := places.ToWrite(a, ans.File)
+	if err != nil {
+		return nil, err
+	}
+	return ans, osfile.WriteFile(file, 0o644, false, osfile.BytesOf(b.Bytes()))
+}
+
+// beside returns the file of a recording of a directive, and makes its directory.
+func (c *exportRun) beside(a *cli.App, directive string) (string, error) {
+	if err := portable.CheckID(c.Recording); err != nil {
+		return "", fault.New(fault.Validation, "invalid name of a recording %q: %v", c.Recording, err)
+	}
+	p, err := places.Paths(a).FindProject()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(p.DotAI(), "directives", filepath.FromSlash(recording.Dir(strings.TrimPrefix(directive, "directive:"))))
+	if err := places.RefuseLinks(a, dir); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, c.Recording+recording.Ext), os.MkdirAll(dir, 0o777)
+}
+
+// options gathers what the export has besides the thread.
+func (c *exportRun) options(ctx context.Context, a *cli.App, s *source) (*export.Options, error) {
+	p, err := audits.Dirs(a)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := audits.AuditKeys(ctx, a, p, nil)
+	if err != nil {
+		return nil, err
+	}
+	o := &export.Options{Now: a.Now(), Check: transcript.Check{Keys: audits.PublicKeys(keys), Thread: s.thread,
+		Unfinished: c.Unfinished}}
+	if o.Key, err = machine.Key(p.Machine); err != nil {
+		return nil, err
+	}
+	o.Voucher = machine.Voucher(p.Machine, o.Key.Public())
+	o.Lock, err = c.lock(a, s)
+	return o, err
+}
+
+// lock reads the lock that the thread ran with, nil if it had none.
+func (c *exportRun) lock(a *cli.App, s *source) ([]byte, error) {
+	want, err := lockOf(s)
+	if err != nil || want.IsZero() && c.Lock == "" {
+		return nil, err
+	}
+	if c.Lock != "" {
+		return osfile.ReadSmall(c.Lock, maxLock)
+	}
+	project, err := places.Paths(a).FindProject()
+	if err != nil {
+		return nil, err
+	}
+	b, err := osfile.ReadSmall(filepath.Join(project.Root, lockfile.Name), maxLock)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err != nil || cas.Sum(b) != want {
+		return nil, fault.New(fault.NotFound, "the lock that %s ran with isn't the project's rye.lock any more",
+			c.Thread).On("lock", want.String()).
+			Because("expected "+want.String(), "git may have it: git log -p rye.lock").Try("rye thread export " +
+			fault.Quote(c.Thread) + " --lock FILE")
+	}
+	return b, nil
+}
+
+// lockOf returns the digest of the lock that a thread ran with. What is wrong with the transcript is found later.
+func lockOf(s *source) (cas.Digest, error) {
+	for e, err := range transcript.Read(s.dir) {
+		var started transcript.Started
+		if _, bad := errors.AsType[*transcript.Problem](err); bad {
+			break
+		}
+		if err == nil {
+			err = e.Decode(&started)
+		}
+		return started.Lock, err
+	}
+	return cas.Digest{}, nil
+}

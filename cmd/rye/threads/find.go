@@ -1,0 +1,324 @@
+package threads
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/exec/thread/transcript/export"
+	"github.com/rye-build/rye/exec/thread/transcript/recording"
+	v1 "github.com/rye-build/rye/exec/thread/transcript/v1"
+)
+
+// A source is where a transcript is.
+type source struct {
+	name   string // as it was given
+	thread string // whose it must be; "" for any
+	dir    string // of the thread
+	lines  string // the file with the lines
+	export string // the file to be unpacked into dir; "" for none
+	v1     bool
+}
+
+// zstd begins every export.
+var zstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// find finds the transcript that an argument names. The caller calls what it returns.
+func find(a *cli.App, arg string) (s *source, done func(), err error) {
+	at := a.Absolute(cli.Setting{Value: arg})
+	if at.Err != nil {
+		return nil, nil, at.Err
+	}
+	s, done = &source{name: arg, dir: at.Value}, func() {}
+	switch fi, err := os.Stat(at.Value); {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.NotDirectory):
+		if s.dir, err = threadDir(a, arg); err != nil {
+			return nil, nil, err
+		}
+		s.thread = arg
+	case err != nil:
+		return nil, nil, err
+	case !fi.IsDir():
+		s.lines, s.dir = at.Value, filepath.Dir(at.Value)
+	}
+	if s.lines == "" {
+		s.lines = filepath.Join(s.dir, transcript.LinesFile)
+	}
+	head, err := beginning(s.lines)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fault.New(fault.NotFound, "%q has no %s", arg, transcript.LinesFile).From(err).
+			Try("rye thread list")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	isExport, isRecording := bytes.HasPrefix(head, zstd), recording.Is(head)
+	if !isExport && !isRecording {
+		s.v1 = v1.Is(head)
+		return s, done, nil
+	}
+	file := s.lines
+	if s.dir, err = os.MkdirTemp("", osfile.Unfinished+"thread-*"); err != nil {
+		return nil, nil, err
+	}
+	done = func() { os.RemoveAll(s.dir) }
+	s.lines = filepath.Join(s.dir, transcript.LinesFile)
+	if isExport {
+		s.export = file
+		return s, done, nil
+	}
+	if err := restore(file, s.dir); err != nil {
+		done()
+		return nil, nil, fault.Wrap(err, "%q: %v", arg, err)
+	}
+	return s, done, nil
+}
+
+// restore writes the transcript that a recording is made of into a directory.
+func restore(file, dir string) error {
+	f, err := osfile.OpenRegular(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	events, err := recording.Read(f)
+	if err != nil {
+		return err
+	}
+	return recording.Restore(dir, events)
+}
+
+// unpack unpacks the transcript if it is an export, without a look at signatures.
+func (s *source) unpack(ctx context.Context) error {
+	if s.export == "" {
+		return nil
+	}
+	f, err := osfile.OpenRegular(s.export)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := export.Unpack(ctx, f, s.dir); err != nil {
+		return fault.Wrap(err, "%q: %v", s.name, err)
+	}
+	return nil
+}
+
+// OpenRecord returns a directory with the transcript of a thread, which an id, a directory, an export, a recording or a
+// transcript.jsonl names. The caller calls done. Signatures are not checked.
+func OpenRecord(ctx context.Context, a *cli.App, arg string) (dir string, done func(), err error) {
+	s, done, err := find(a, arg)
+	if err != nil {
+		return "", nil, err
+	}
+	if err = s.unpack(ctx); err == nil && (s.v1 || filepath.Base(s.lines) != transcript.LinesFile) {
+		err = fault.New(fault.Validation, "%q is not the transcript of a thread of this rye", arg)
+	}
+	if err != nil {
+		done()
+		return "", nil, err
+	}
+	return s.dir, done, nil
+}
+
+// beginning reads the first line of a file.
+func beginning(path string) ([]byte, error) {
+	f, err := osfile.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := bufio.NewReader(io.LimitReader(f, v1.MaxLine)).ReadBytes('\n')
+	if err == io.EOF {
+		err = nil
+	}
+	return b, err
+}
+
+// threadsDir is where the threads of this command's project are.
+func threadsDir(a *cli.App) (string, error) {
+	p, err := places.Paths(a).FindProject()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(p.DotAI(), "threads"), nil
+}
+
+// threadDir is the directory of a thread of the project.
+func threadDir(a *cli.App, id string) (string, error) {
+	if transcript.CheckThread(id) != nil {
+		return "", fault.New(fault.NotFound, "%q is neither a file nor the id of a thread", id).Try("rye thread list")
+	}
+	all, err := threadsDir(a)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(all, filepath.FromSlash(id))
+	if ok, err := osfile.IsDir(dir); err != nil || ok {
+		return dir, err
+	}
+	f := fault.New(fault.NotFound, "no thread %q in this project", id)
+	if meant := near.Names(id, ids(all)); len(meant) > 0 {
+		return "", f.Because("did you mean " + meant[0] + "?").Try("rye thread show " + fault.Quote(meant[0]))
+	}
+	return "", f.Try("rye thread list")
+}
+
+// mostIDs bounds the threads that are offered.
+const mostIDs = 1000
+
+// ids lists the threads of a directory, as far as they can be read.
+func ids(all string) (found []string) {
+	filepath.WalkDir(all, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || len(found) >= mostIDs {
+			return fs.SkipAll
+		}
+		if !e.IsDir() && e.Name() == transcript.LinesFile {
+			if id, err := filepath.Rel(all, filepath.Dir(path)); err == nil {
+				found = append(found, filepath.ToSlash(id))
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// CompleteThreads offers the threads of the project.
+func CompleteThreads(a *cli.App, prefix string) (out []cli.Candidate) {
+	all, err := threadsDir(a)
+	if err != nil {
+		return nil
+	}
+	for _, id := range ids(all) {
+		if strings.HasPrefix(id, prefix) {
+			out = append(out, cli.Candidate{Value: id})
+		}
+	}
+	return out
+}
+
+// open returns a reader of the lines and payloads.
+func (s *source) open() (*transcript.Reader, func(), error) {
+	if filepath.Base(s.lines) == transcript.LinesFile {
+		r, err := transcript.OpenReader(s.dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return r, func() { r.Close() }, nil
+	}
+	lines, err := osfile.OpenRegular(s.lines)
+	if err != nil {
+		return nil, nil, err
+	}
+	return transcript.NewReader(lines, nil), func() { lines.Close() }, nil
+}
+
+// verify verifies the transcript, and unpacks it before if it is an export.
+func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Report, *export.Report, error) {
+	c.Thread = s.thread
+	switch {
+	case s.export != "":
+		f, err := osfile.OpenRegular(s.export)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer f.Close()
+		r, err := export.Verify(ctx, f, s.dir, c)
+		if err != nil {
+			return nil, nil, fault.Wrap(err, "%q: %v", s.name, err)
+		}
+		return r.Report, r, nil
+	case s.v1:
+		f, err := osfile.OpenRegular(s.lines)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer f.Close()
+		r, err := v1.Verify(ctx, f, c.Keys)
+		return r, nil, err
+	}
+	r, done, err := s.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	rep, err := transcript.VerifyReader(ctx, r, c)
+	return rep, nil, err
+}
+
+// A step is an event to be shown.
+type step struct {
+	Line    int64              `json:"line"`
+	Time    string             `json:"time"`
+	Type    transcript.Type    `json:"type"`
+	Payload transcript.Payload `json:"payload"`
+	thread  string
+}
+
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+// each calls visit with every event that can be shown. It stops without an error where the transcript isn't as it
+// was written.
+func (s *source) each(ctx context.Context, visit func(step) error) error {
+	next, done, err := s.events()
+	if err != nil {
+		return err
+	}
+	defer done()
+	for {
+		e, err := next()
+		if _, bad := errors.AsType[*transcript.Problem](err); bad || err == io.EOF {
+			return nil
+		}
+		if err == nil && e.Payload != nil {
+			err = visit(e)
+		}
+		if err = errors.Join(err, context.Cause(ctx)); err != nil {
+			return err
+		}
+	}
+}
+
+// events returns what gives the next event, of either format.
+func (s *source) events() (next func() (step, error), done func(), err error) {
+	if !s.v1 {
+		r, done, err := s.open()
+		return func() (step, error) {
+			e, err := r.Next()
+			if err != nil {
+				return step{}, err
+			}
+			p, err := e.Says()
+			return step{e.Seq, e.Time.Format(timeForm), e.Type, p, e.Thread}, err
+		}, done, err
+	}
+	f, err := osfile.OpenRegular(s.lines)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := v1.NewReader(f)
+	var c v1.Converter
+	return func() (step, error) {
+		e, err := r.Next()
+		if err != nil {
+			return step{}, err
+		}
+		p := c.Says(e)
+		if p == nil {
+			return step{}, nil
+		}
+		return step{e.Line, e.Time.Format(timeForm), p.Type(), p, e.Thread}, nil
+	}, func() { f.Close() }, nil
+}

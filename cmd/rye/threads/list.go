@@ -1,0 +1,114 @@
+package threads
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+)
+
+type listRun struct {
+	All   bool   `help:"List the threads of all projects."`
+	State string `placeholder:"STATE" help:"List only threads in STATE."`
+}
+
+type listed struct {
+	Threads []listedThread `json:"threads"`
+}
+
+type listedThread struct {
+	Thread    string   `json:"thread"`
+	Directive string   `json:"directive"`
+	State     string   `json:"state"` // lost if its directory is gone
+	Parent    string   `json:"parent,omitempty"`
+	Next      string   `json:"next,omitempty"` // the thread that it handed over to
+	Project   string   `json:"project"`
+	Spend     float64  `json:"spend"`            // dollars, its own
+	Children  float64  `json:"spend_children"`   // dollars, of its children and theirs
+	Budget    *float64 `json:"budget,omitempty"` // dollars
+	Started   string   `json:"started"`
+	Updated   string   `json:"updated"`
+	Process   int      `json:"process,omitempty"` // that drives it
+}
+
+// lost is the state of a thread whose directory is gone.
+const lost = "lost"
+
+func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	known := c.State == "" || c.State == lost
+	for _, s := range registry.States {
+		known = known || string(s) == c.State
+	}
+	if !known {
+		return nil, fault.New(fault.Validation, "unknown state %q", c.State).Try("rye docs threads")
+	}
+	var f registry.Filter
+	if !c.All {
+		p, err := places.Paths(a).FindProject()
+		if err != nil {
+			return nil, err
+		}
+		f.Root = p.Root
+	}
+	rows, money := thread.Local(state.Value, a.Now)
+	defer money.Shut()
+	defer rows.Close()
+	all, err := results.Tidy(ctx, rows, money, f, a.Now())
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := money.Accounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer := listed{Threads: []listedThread{}}
+	for _, row := range all {
+		if l := listedOf(row, accounts[row.ID]); c.State == "" || l.State == c.State {
+			answer.Threads = append(answer.Threads, l)
+		}
+	}
+	if len(answer.Threads) == 0 {
+		a.Term.Note("no such threads")
+	}
+	return answer, nil
+}
+
+func listedOf(row *registry.Thread, money *ledger.Account) listedThread {
+	l := listedThread{Thread: row.ID, Directive: row.Directive, State: string(row.State), Parent: row.Parent, Next: row.Next, Project: row.Project.Root,
+		Started: row.Created.Format(time.RFC3339), Updated: row.Updated.Format(time.RFC3339)}
+	if row.Lost {
+		l.State = lost
+	}
+	if row.State == registry.Running {
+		l.Process = row.Driver.Process
+	}
+	if money != nil {
+		l.Spend, l.Children = inDollars(money.Own), inDollars(money.Below)
+		if money.Budget != nil {
+			b := inDollars(*money.Budget)
+			l.Budget = &b
+		}
+	}
+	return l
+}
+
+func inDollars(nano int64) float64 { return float64(nano) / 1e9 }
+
+func (l listed) Text(t *cli.Terminal) {
+	rows := [][]string{}
+	for _, one := range l.Threads {
+		rows = append(rows, []string{one.Thread, one.State, fmt.Sprintf("$%.4f", one.Spend+one.Children), one.Started})
+	}
+	t.Rows(rows)
+}

@@ -1,0 +1,231 @@
+package threads
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// A View shows what threads do: calls and the ends of children as lines on standard error, below the thread that makes
+// them. On a terminal it also shows the model's text as it comes and, after a second, a line with the turns and the
+// spend of the thread and of the children that run.
+type View struct {
+	app    *cli.App
+	events bool // show each event as JSON instead
+	begun  time.Time
+	stop   chan struct{}
+	gone   sync.WaitGroup
+
+	mu      sync.Mutex
+	threads []thread.State // that run; the first is the one that the user started
+	open    bool           // the text on the screen has no end of line
+	asking  bool           // a question is on the screen
+}
+
+// Watch begins to show threads; with events each event as JSON instead. End ends it.
+func Watch(a *cli.App, events bool) *View {
+	v := &View{app: a, events: events, begun: time.Now(), stop: make(chan struct{})}
+	if a.Term.Live && !a.Term.Quiet && !events {
+		v.gone.Go(v.redraw)
+	}
+	return v
+}
+
+// Live returns what gets the events of the threads.
+func (v *View) Live() (l thread.Live) {
+	l.Event, l.State = v.event, v.state
+	if t := v.app.Term; t.Stdout.Tty && !t.Json && !t.Quiet {
+		l.Text = v.text
+	}
+	return l
+}
+
+// End leaves the screen to the answer.
+func (v *View) End() {
+	close(v.stop)
+	v.gone.Wait()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.clear()
+}
+
+// Ask keeps the screen for a question.
+func (v *View) Ask(question func()) {
+	v.mu.Lock()
+	v.clear()
+	v.asking = true
+	v.mu.Unlock()
+	question()
+	v.mu.Lock()
+	v.asking = false
+	v.mu.Unlock()
+}
+
+func (v *View) redraw() {
+	timer := time.NewTimer(cli.ProgressAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-v.stop:
+			return
+		case now := <-timer.C:
+			v.mu.Lock()
+			if !v.open && !v.asking {
+				v.draw(v.line(now))
+			}
+			v.mu.Unlock()
+			timer.Reset(cli.ProgressEvery)
+		}
+	}
+}
+
+// draw replaces the line with the turns; "" removes it.
+func (v *View) draw(line string) {
+	t := v.app.Term
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	if old := t.Erase(); line != t.Line {
+		t.Line = line
+		fmt.Fprint(t.Stderr, old+line)
+	}
+}
+
+// clear lets what comes next begin on a line of its own.
+func (v *View) clear() {
+	v.draw("")
+	if v.open {
+		v.app.Term.Data.WriteByte('\n')
+		v.app.Term.Data.Flush()
+	}
+	v.open = false
+}
+
+// text shows a part of the model's text, without what a terminal obeys.
+func (v *View) text(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.draw("")
+	t := v.app.Term
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			t.Data.WriteByte('\n')
+		}
+		for i, cell := range strings.Split(line, "\t") {
+			if i > 0 {
+				t.Data.WriteByte('\t')
+			}
+			t.Data.WriteString(cli.Escape(cell, t.Ascii))
+		}
+	}
+	t.Data.Flush()
+	v.open = !strings.HasSuffix(text, "\n")
+}
+
+// event shows an event as JSON, or a call.
+func (v *View) event(e *transcript.Event) {
+	if v.events {
+		line, err := json.Marshal(map[string]any{"seq": e.Seq, "time": e.Time, "thread": e.Thread, "type": e.Type,
+			"payload": json.RawMessage(e.Payload)})
+		if err == nil {
+			fmt.Fprintf(v.app.Term.Stderr, "%s\n", line)
+		}
+		return
+	}
+	call := new(transcript.CallStarted)
+	if e.Type != transcript.TypeCallStarted || e.Decode(call) != nil {
+		return
+	}
+	if call.Child != "" {
+		call.Ref = "directive:" + directiveOf(call.Child)
+	}
+	v.note(e.Thread, strings.TrimSpace(call.Name+" "+call.Ref))
+}
+
+// state shows the end of a child, and keeps what the line shows.
+func (v *View) state(s thread.State) {
+	if s.Status != "" && s.Parent != "" && !v.events {
+		v.note(s.Thread, fmt.Sprintf("%s, %s, %s", s.Status, fault.Count(s.Turn, "turn"), spent(s)))
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at := slices.IndexFunc(v.threads, func(o thread.State) bool { return o.Thread == s.Thread })
+	switch {
+	case s.Status != "" && at >= 0:
+		v.threads = slices.Delete(v.threads, at, at+1)
+	case s.Status != "":
+	case at < 0:
+		v.threads = append(v.threads, s)
+	default:
+		v.threads[at] = s
+	}
+}
+
+// note shows a line about a thread: below its parent's, if it has one.
+func (v *View) note(id, text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	depth := 0
+	for at := id; ; depth++ {
+		i := slices.IndexFunc(v.threads, func(o thread.State) bool { return o.Thread == at })
+		if i < 0 || v.threads[i].Parent == "" {
+			break
+		}
+		at = v.threads[i].Parent
+	}
+	if depth > 0 {
+		text = strings.Repeat("  ", depth) + directiveOf(id) + ": " + text
+	}
+	v.clear()
+	v.app.Term.Note("%s", text)
+}
+
+// line is how far the threads are, as wide as the terminal at most: a line that wraps can't be redrawn.
+func (v *View) line(now time.Time) string {
+	if len(v.threads) == 0 {
+		return ""
+	}
+	var parts []string
+	for i, s := range v.threads {
+		part := "turn " + strconv.FormatInt(s.Turn, 10)
+		if s.Turns != limits.Unlimited {
+			part += " of " + strconv.FormatInt(s.Turns, 10)
+		}
+		if part += ", " + spent(s); i > 0 {
+			part = directiveOf(s.Thread) + ": " + part
+		} else {
+			part += ", " + cli.Countdown(now.Sub(v.begun).Seconds())
+		}
+		parts = append(parts, part)
+	}
+	line, width := cli.Escape(strings.Join(parts, "; "), v.app.Term.Ascii), 80
+	if w := v.app.Term.Stderr.Width; w != nil && w() > 0 {
+		width = w()
+	}
+	runes := []rune(line)
+	return string(runes[:min(len(runes), width-1)])
+}
+
+// spent is the money that a thread has used, and that it may use.
+func spent(s thread.State) string {
+	text := fmt.Sprintf("$%.4f", float64(s.Spend)/limits.Nano)
+	if s.Budget != limits.Unlimited {
+		text += " of $" + strconv.FormatFloat(float64(s.Budget)/limits.Nano, 'f', -1, 64)
+	}
+	return text
+}
+
+var idEnd = regexp.MustCompile(`-[0-9]+-[0-9a-z]+$`)
+
+// directiveOf returns the directive in the id of a thread.
+func directiveOf(thread string) string { return idEnd.ReplaceAllString(thread, "") }

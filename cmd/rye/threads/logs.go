@@ -1,0 +1,194 @@
+package threads
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+type logsRun struct {
+	Thread string `arg:"" complete:"thread" help:"Thread id, directory, export or transcript.jsonl."`
+	Follow bool   `short:"f" help:"Wait for further events until the thread ends."`
+	Events bool   `help:"Write each event as a line of JSON."`
+}
+
+// logged is a log as JSON.
+type logged struct {
+	Thread string `json:"thread"`
+	Status string `json:"status"`
+	Events []step `json:"events"`
+}
+
+// Text is empty: text is written as it is read.
+func (logged) Text(*cli.Terminal) {}
+
+// How long a follower waits before it looks again: longer, the longer nothing happens.
+const (
+	shortestLook = 20 * time.Millisecond
+	longestLook  = time.Second
+)
+
+func (c *logsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, done, err := find(a, c.Thread)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := s.unpack(ctx); err != nil {
+		return nil, err
+	}
+	ans := logged{Events: []step{}}
+	o := overview{Status: "running"}
+	err = s.follow(ctx, c.Follow, func(e step) error {
+		o.Thread = e.thread
+		o.take(e.Payload)
+		switch {
+		case a.Term.Json:
+			ans.Events = append(ans.Events, e)
+		case c.Events:
+			b, err := json.Marshal(e)
+			fmt.Fprintf(a.Term.Data, "%s\n", b)
+			return err
+		default:
+			a.Term.Printf("%s  %s  %s\n", e.Time, e.Type, strings.Join(strings.Fields(line(e.Payload)), " "))
+		}
+		return nil
+	}, a.Term.Data.Flush)
+	if ans.Thread, ans.Status = o.Thread, o.Status; !a.Term.Json {
+		return nil, err
+	}
+	return ans, err
+}
+
+// follow calls visit with every event, and flush before it waits for more. A line that isn't as it was written is an error.
+func (s *source) follow(ctx context.Context, more bool, visit func(step) error, flush func() error) error {
+	next, done, err := s.events()
+	if err != nil {
+		return err
+	}
+	defer done()
+	stopped, pause := s.v1 || s.export != "", shortestLook
+	for {
+		e, err := next()
+		switch p, bad := errors.AsType[*transcript.Problem](err); {
+		case bad:
+			return p.Fault().Asked().Try("rye thread verify " + fault.Quote(s.name))
+		case err == io.EOF && (stopped || !more):
+			return flush()
+		case err == io.EOF:
+			if err := errors.Join(flush(), look(ctx, pause)); err != nil {
+				return err
+			}
+			pause = min(2*pause, longestLook)
+			continue
+		case err != nil:
+			return err
+		}
+		if pause = shortestLook; e.Payload == nil {
+			continue
+		}
+		stopped = stops(e.Payload, stopped)
+		if err := errors.Join(visit(e), context.Cause(ctx)); err != nil {
+			return err
+		}
+	}
+}
+
+// look waits until it is time to look again.
+func look(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stops reports whether nobody drives a thread after an event.
+func stops(p transcript.Payload, before bool) bool {
+	switch p := p.(type) {
+	case transcript.Waiting:
+		return p.State == "interrupted"
+	case transcript.Driver, transcript.Continued:
+		return false
+	}
+	return before || p.Type().IsEnd()
+}
+
+// line says in one line what an event says.
+func line(p transcript.Payload) string {
+	switch p := p.(type) {
+	case transcript.Started:
+		return fmt.Sprintf("%s, model %s", p.Directive.Ref, p.Model)
+	case transcript.Driver:
+		return strings.TrimSuffix(fmt.Sprintf("process %d of %s on %s", p.Process, p.Program, p.Host), " on ")
+	case transcript.Request:
+		return strings.TrimSuffix(fmt.Sprintf("turn %d, attempt %d: %s to %s", p.Turn, p.Attempt, fault.Count(int64(len(p.Messages)), "new message"), p.Model), " to ")
+	case transcript.Answer:
+		return answerLine(p)
+	case transcript.Classified:
+		return fmt.Sprintf("turn %d: %s (%s, %s)", p.Turn, coded(p.Error), p.Category, p.Action)
+	case transcript.CallStarted:
+		return fmt.Sprintf("%s: %s", p.Call, named(p))
+	case transcript.CallResult:
+		if p.Error != nil {
+			return fmt.Sprintf("%s: %s: %s", p.Call, p.Status, coded(*p.Error))
+		}
+		return fmt.Sprintf("%s: %s, %s", p.Call, p.Status, p.Duration.Round(time.Millisecond))
+	case transcript.Artifact:
+		return fmt.Sprintf("%s: %d bytes of %s, %s", p.Call, len(p.Content), p.Media, p.Digest.Short())
+	case transcript.Hook:
+		return strings.TrimSpace(fmt.Sprintf("%s at %s %s", p.ID, p.Event, p.Action))
+	case transcript.Limit:
+		return fmt.Sprintf("%s: %v of %v", p.Code, p.Current, p.Max)
+	case transcript.Waiting:
+		return fmt.Sprintf("%s: %s", p.State, p.Reason)
+	case transcript.Continued:
+		return p.Message
+	case transcript.Checkpoint:
+		return fmt.Sprintf("turn %d", p.Turn)
+	}
+	return endLine(p)
+}
+
+// coded is an error with its code, which rye 1 hasn't.
+func coded(f transcript.Fault) string { return strings.TrimPrefix(f.Code+": "+f.Message, ": ") }
+
+func answerLine(p transcript.Answer) string {
+	text := fmt.Sprintf("turn %d", p.Turn)
+	for i, c := range p.Calls {
+		text += []string{": calls ", ", "}[min(i, 1)] + c.Name
+	}
+	if u := p.Usage; u != nil {
+		text += fmt.Sprintf("; %d tokens in, %d out", u.Input+u.CacheRead+u.CacheWrite, u.Output+u.Reasoning)
+	}
+	return text + ", " + dollars(p.Cost)
+}
+
+// endLine says in one line how a thread ended.
+func endLine(p transcript.Payload) string {
+	used := func(c transcript.Cost) string {
+		return fmt.Sprintf("%s, %d tokens in, %d out, %s", fault.Count(c.Turns, "turn"), c.InputTokens, c.OutputTokens, dollars(c.Spend))
+	}
+	switch p := p.(type) {
+	case transcript.Completed:
+		return used(p.Cost)
+	case transcript.Failed:
+		return coded(p.Error) + "; " + used(p.Cost)
+	case transcript.Cancelled:
+		return strings.TrimPrefix(p.Reason+"; ", "; ") + used(p.Cost)
+	case transcript.HandedOff:
+		return fmt.Sprintf("in %s; %s", p.Next, used(p.Cost))
+	}
+	return ""
+}

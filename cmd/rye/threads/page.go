@@ -1,0 +1,220 @@
+package threads
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// A page is a transcript as text or Markdown. What models and tools wrote is escaped line by line.
+type page struct {
+	t        *cli.Terminal
+	o        *overview
+	markdown bool
+	calls    map[string]string // the names of those that run
+}
+
+func (w *page) header() {
+	o := w.o
+	if !w.markdown {
+		w.t.Rows([][]string{{"thread", o.Thread}, {"directive", o.Directive}, {"status", o.Status}, {"model",
+			o.Model}, {"created", o.Created}})
+		return
+	}
+	category := "agent/threads"
+	if dir := path.Dir(o.Thread); dir != "." {
+		category += "/" + dir
+	}
+	w.t.Printf("```yaml\n")
+	for _, m := range [][2]string{{"id", quote(path.Base(o.Thread))}, {"title", quote(o.Directive)}, {"entry_type",
+		"thread_transcript"}, {"category", quote(category)},
+		{"version", `"1.0.0"`}, {"author", "rye"}, {"created_at", quote(o.Created)}, {"thread_id", quote(o.Thread)}, {"directive", quote(o.Directive)},
+		{"status", o.Status}, {"model", quote(o.Model)}, {"turns", number(o.Turns)}, {"input_tokens",
+			number(o.Input)}, {"output_tokens", number(o.Output)},
+		{"spend", strings.TrimPrefix(dollars(o.Spend), "$")}, {"tags", "[thread, " + o.Status + "]"}} {
+		w.t.Printf("%s: %s\n", m[0], m[1])
+	}
+	w.t.Printf("```\n\n# %s\n", o.Directive)
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// heading begins a part: "## Text", or a line of its own.
+func (w *page) heading(level int, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if w.markdown {
+		w.t.Printf("\n%s %s\n", strings.Repeat("#", level), text)
+		return
+	}
+	w.t.Printf("\n%s%s\n", strings.Repeat("  ", level-2), w.t.Stdout.Paint(cli.RoleHint, text, w.t.Ascii))
+}
+
+// text writes what a person or a model wrote.
+func (w *page) text(level int, s string) {
+	if s = strings.TrimRight(s, "\n"); s == "" {
+		return
+	}
+	indent := ""
+	if w.markdown {
+		w.t.Printf("\n")
+	} else {
+		indent = strings.Repeat("  ", level-1)
+	}
+	for line := range strings.Lines(s) {
+		w.line(indent, strings.TrimRight(line, "\r\n"))
+	}
+}
+
+// line writes a line in which tabs stay.
+func (w *page) line(indent, s string) {
+	parts := strings.Split(s, "\t")
+	for i, part := range parts {
+		parts[i] = cli.Escape(part, w.t.Ascii)
+	}
+	w.t.Printf("%s%s\n", indent, cli.Styled(strings.Join(parts, "\t")))
+}
+
+// code writes a block as it is, in a fence that isn't in it.
+func (w *page) code(level int, kind, s string) {
+	if !w.markdown {
+		w.text(level, s)
+		return
+	}
+	fence := "```"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	w.text(level, fence+kind+"\n"+strings.TrimRight(s, "\n")+"\n"+fence)
+}
+
+// value is a value of JSON's as people read it: a text as itself.
+func value(v any) (kind, text string) {
+	if s, ok := v.(string); ok {
+		return "", s
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if v == nil || e.Encode(v) != nil {
+		return "", ""
+	}
+	return "json", b.String()
+}
+
+// event writes one event; what no reader of a conversation looks for isn't written.
+func (w *page) event(e step) {
+	switch p := e.Payload.(type) {
+	case transcript.Request:
+		w.request(p)
+	case transcript.Answer:
+		w.heading(2, "Response %d", p.Turn)
+		w.text(2, p.Text)
+	case transcript.Classified:
+		w.heading(2, "Error %d", p.Turn)
+		w.text(2, fmt.Sprintf("%s: %s (%s, %s)", p.Error.Code, p.Error.Message, p.Category, p.Action))
+	case transcript.CallStarted:
+		w.calls[p.Call] = p.Name
+		w.heading(3, "Tool: %s", named(p))
+		kind, text := value(p.Input)
+		w.code(3, kind, text)
+	case transcript.CallResult:
+		w.result(p)
+	case transcript.Hook:
+		if p.Action != "" {
+			w.heading(3, "Hook: %s", p.ID)
+			w.text(3, p.Event+": "+p.Action)
+		}
+	case transcript.Limit:
+		w.heading(2, "Limit: %s", p.Code)
+		w.text(2, fmt.Sprintf("%v of %v", p.Current, p.Max))
+	case transcript.Waiting:
+		w.heading(2, "%s: %s", strings.ToUpper(p.State[:1])+p.State[1:], p.Reason)
+		w.text(2, p.On)
+	case transcript.Continued:
+		w.heading(2, "Continued")
+		w.text(2, p.Message)
+	default:
+		w.end(p)
+	}
+}
+
+func named(c transcript.CallStarted) string {
+	if c.Ref == "" || c.Ref == c.Name {
+		return c.Name
+	}
+	return c.Name + " → " + c.Ref
+}
+
+// request writes what people wrote: what tools did stands with their calls, what the model said with its answers.
+func (w *page) request(r transcript.Request) {
+	for _, v := range r.Messages {
+		b, err := json.Marshal(v)
+		var m transcript.Message
+		if err != nil || json.Unmarshal(b, &m) != nil || m.Role != "user" && m.Role != "system" {
+			continue
+		}
+		w.heading(2, "Input %d", r.Turn)
+		w.text(2, m.Text)
+	}
+}
+
+func (w *page) result(r transcript.CallResult) {
+	what := "Result"
+	if r.Status != transcript.CallOK {
+		what = "Error (" + r.Status + ")"
+	}
+	w.heading(3, "%s: %s", what, w.calls[r.Call])
+	delete(w.calls, r.Call)
+	if r.Error != nil {
+		w.text(3, strings.TrimPrefix(r.Error.Code+": "+r.Error.Message, ": "))
+	}
+	kind, text := value(r.Output)
+	if text != "" {
+		w.code(3, kind, text)
+	}
+}
+
+// end writes how the thread ended.
+func (w *page) end(p transcript.Payload) {
+	switch p := p.(type) {
+	case transcript.Completed:
+		if len(p.Outputs) > 0 {
+			w.heading(2, "Outputs")
+			_, text := value(p.Outputs)
+			w.code(2, "json", text)
+		}
+	case transcript.Failed:
+		w.heading(2, "Error")
+		w.text(2, strings.TrimPrefix(p.Error.Code+": "+p.Error.Message, ": "))
+	case transcript.Cancelled:
+		w.heading(2, "Cancelled")
+		w.text(2, p.Reason)
+	case transcript.HandedOff:
+		w.heading(2, "Continued in %s", p.Next)
+	}
+}
+
+// footer says what the thread used.
+func (w *page) footer() {
+	o := w.o
+	line := fmt.Sprintf("%s: %s, %d tokens in, %d out, %s", o.Status, fault.Count(o.Turns, "turn"), o.Input, o.Output,
+		dollars(o.Spend))
+	if w.markdown {
+		w.t.Printf("\n---\n\n%s\n", line)
+		return
+	}
+	w.t.Printf("\n%s\n", line)
+}

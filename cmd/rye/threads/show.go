@@ -1,0 +1,141 @@
+package threads
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+type showRun struct {
+	Thread string   `arg:"" complete:"thread" help:"Thread id, directory, export or transcript.jsonl."`
+	Format string   `enum:"text,markdown,json" default:"text" help:"Format: text, markdown or json."`
+	Key    []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Trust this key (public key, PEM file or name; repeatable)."`
+}
+
+// shown is a transcript as JSON.
+type shown struct {
+	overview
+	Verified bool                `json:"verified"` // up to where nothing is signed
+	Problem  *transcript.Problem `json:"problem,omitempty"`
+	Unsigned int64               `json:"unsigned"` // lines at the end that no checkpoint signs
+	Events   []step              `json:"events"`
+}
+
+// Text is empty: text is written as it is read.
+func (shown) Text(*cli.Terminal) {}
+
+// An overview is what the header of a transcript says.
+type overview struct {
+	Thread    string `json:"thread"`
+	Directive string `json:"directive"`
+	Status    string `json:"status"` // as the last event says, whether that is signed or not
+	Model     string `json:"model"`
+	Created   string `json:"created"`
+	Turns     int64  `json:"turns"`
+	Input     int64  `json:"input_tokens"`
+	Output    int64  `json:"output_tokens"`
+	Spend     int64  `json:"spend"` // nano-dollars
+}
+
+func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, done, err := find(a, c.Thread)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	keys, err := keysOf(ctx, a, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := s.verify(ctx, transcript.Check{Keys: audits.PublicKeys(keys), Unfinished: true})
+	if err != nil {
+		return nil, advise(err, "rye thread show", c.Thread)
+	}
+	ans := shown{overview: overview{Thread: r.Thread}, Verified: r.Problem == nil, Problem: r.Problem,
+		Unsigned: r.Unsigned, Events: []step{}}
+	if err := ans.overview.read(ctx, s); err != nil {
+		return nil, err
+	}
+	if p := r.Problem; p != nil {
+		a.Term.Warn("not verified: %s", p)
+	}
+	a.Term.Json = a.Term.Json || c.Format == "json"
+	if a.Term.Json {
+		err := s.each(ctx, func(e step) error {
+			ans.Events = append(ans.Events, e)
+			return nil
+		})
+		return ans, err
+	}
+	w := &page{t: a.Term, o: &ans.overview, markdown: c.Format == "markdown", calls: map[string]string{}}
+	w.header()
+	if err := s.each(ctx, func(e step) error { w.event(e); return nil }); err != nil {
+		return nil, err
+	}
+	w.footer()
+	return nil, a.Term.Data.Flush()
+}
+
+// epoch ends the ids of rye 1.
+var epoch = regexp.MustCompile(`-[0-9]+$`)
+
+// read reads what the header says.
+func (o *overview) read(ctx context.Context, s *source) error {
+	o.Status = "running"
+	err := s.each(ctx, func(e step) error {
+		if o.Created == "" {
+			o.Created = e.Time
+		}
+		o.take(e.Payload)
+		return nil
+	})
+	if o.Directive == "" {
+		o.Directive = epoch.ReplaceAllString(o.Thread, "")
+	}
+	return err
+}
+
+func (o *overview) take(p transcript.Payload) {
+	switch p := p.(type) {
+	case transcript.Started:
+		o.Directive, o.Model = strings.TrimPrefix(p.Directive.Ref, "directive:"), p.Model
+	case transcript.Request:
+		o.Turns = max(o.Turns, p.Turn)
+	case transcript.Answer:
+		if p.Model != "" && o.Model == "" {
+			o.Model = p.Model
+		}
+		if u := p.Usage; u != nil {
+			o.Input, o.Output = o.Input+u.Input+u.CacheRead+u.CacheWrite, o.Output+u.Output+u.Reasoning
+		}
+		o.Spend += p.Cost
+	case transcript.Classified:
+		o.Spend += p.Cost
+	case transcript.Waiting:
+		o.Status = p.State
+	case transcript.Continued, transcript.Driver:
+		o.Status = "running"
+	case transcript.Completed:
+		o.end(transcript.StatusCompleted, p.Cost)
+	case transcript.Failed:
+		o.end(transcript.StatusError, p.Cost)
+	case transcript.Cancelled:
+		o.end(transcript.StatusCancelled, p.Cost)
+		if p.Killed {
+			o.Status = transcript.StatusKilled
+		}
+	case transcript.HandedOff:
+		o.end(transcript.StatusContinued, p.Cost)
+	}
+}
+
+// end takes what the last event says, which of rye 1 is all that is known of tokens and money.
+func (o *overview) end(status string, c transcript.Cost) {
+	o.Status = status
+	o.Turns, o.Input, o.Output, o.Spend = max(o.Turns, c.Turns), max(o.Input, c.InputTokens), max(o.Output,
+		c.OutputTokens), max(o.Spend, c.Spend)
+}

@@ -1,0 +1,239 @@
+package threads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	v1 "github.com/rye-build/rye/exec/thread/transcript/v1"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+type verifyRun struct {
+	Thread     string   `arg:"" complete:"thread" help:"Thread id, directory, export or transcript.jsonl."`
+	Key        []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Trust this key (public key, PEM file or name; repeatable)."`
+	Seen       []string `placeholder:"LINE/DIGEST" sep:"none" help:"Line that the transcript must still contain (repeatable)."`
+	Unfinished bool     `help:"Accept a thread without a signed end."`
+}
+
+// verified is what was verified.
+type verified struct {
+	Source string                `json:"source"`
+	Keys   []audits.AuditKeyLine `json:"keys"` // whose word counts
+	*transcript.Report
+	Export *exportLine `json:"export,omitempty"`
+}
+
+// exportLine is what is known of an export, besides the transcript in it.
+type exportLine struct {
+	Manifest cas.Digest `json:"manifest"`
+	Machine  key.Public `json:"machine"` // that signed it
+	By       key.Public `json:"by"`      // the key that vouches for the machine, or itself
+	Time     string     `json:"time"`
+	Lock     bool       `json:"lock"` // it has the lock that the thread ran with
+}
+
+// keysOf returns the keys whose word counts.
+func keysOf(ctx context.Context, a *cli.App, given []string) ([]audits.AuditKeyLine, error) {
+	p, err := audits.Dirs(a)
+	if err != nil && len(given) == 0 {
+		return nil, err // a file and a key need no place
+	}
+	return audits.AuditKeys(ctx, a, p, given)
+}
+
+func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, done, err := find(a, c.Thread)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ans := &verified{Source: c.Thread}
+	if ans.Keys, err = keysOf(ctx, a, c.Key); err != nil {
+		return nil, err
+	}
+	check := transcript.Check{Keys: audits.PublicKeys(ans.Keys), Unfinished: c.Unfinished}
+	for _, text := range c.Seen {
+		at, err := parseSeen(text)
+		if err != nil {
+			return nil, err
+		}
+		check.Seen = append(check.Seen, at)
+	}
+	if s.v1 && len(c.Seen) > 0 {
+		return nil, fault.New(fault.Validation, "--seen is for transcripts of this rye, %q is one of rye 1", c.Thread)
+	}
+	r, x, err := s.verify(ctx, check)
+	if err != nil {
+		return nil, advise(err, "rye thread verify", c.Thread).Asked()
+	}
+	if ans.Report = r; x != nil {
+		ans.Export = &exportLine{x.Export, x.Machine, x.By, x.Time.Format(timeForm), x.LockBytes > 0}
+	}
+	if r.Problem != nil {
+		f := r.Problem.Fault()
+		f.Text = fmt.Sprintf("%q isn't as it was written: %s", c.Thread, r.Problem)
+		if r.Problem.Kind == transcript.Unfinished || r.Problem.Kind == transcript.Unsigned ||
+			r.Problem.Kind == transcript.Untrusted {
+			f.Text = fmt.Sprintf("%q isn't proven: %s", c.Thread, r.Problem)
+		}
+		if r.Problem.Kind == transcript.Unfinished {
+			f.Try("rye thread verify " + fault.Quote(c.Thread) + " --unfinished")
+		}
+		return ans, advise(f, "rye thread verify", c.Thread).Asked()
+	}
+	if r.Unsigned > 0 {
+		a.Term.Warn("%s at the end not signed: they prove nothing", count(r.Unsigned, "line is", "lines are"))
+	}
+	return ans, nil
+}
+
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// advise says how a signer can be trusted that isn't yet.
+func advise(err error, command, name string) *fault.Error {
+	f := fault.Of(err)
+	if f.Code == fault.UntrustedKey {
+		f.Hint = []string{command + " " + fault.Quote(name) + " --key PUBKEY"}
+	} else if _, ok := errors.AsType[*archive.Error](err); ok {
+		f.Hint = nil
+	}
+	return f
+}
+
+// parseSeen reads a position.
+func parseSeen(text string) (p transcript.Position, err error) {
+	line, digest, _ := strings.Cut(text, "/")
+	p.Seq, err = strconv.ParseInt(line, 10, 64)
+	if err == nil {
+		p.Digest, err = cas.ParseDigest(digest)
+	}
+	if err != nil || p.Seq < 1 {
+		return p, fault.New(fault.Validation, "--seen is %q, expected LINE/DIGEST as in 16/blake3:…", text)
+	}
+	return p, nil
+}
+
+func (v *verified) Text(t *cli.Terminal) {
+	r := v.Report
+	if p := r.Problem; p != nil {
+		t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleError, "bad", t.Ascii), p.Kind, p)
+		return
+	}
+	t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), r.Thread)
+	rows := [][]string{{"  status", r.Status}}
+	if r.Format == v1.Format {
+		rows = [][]string{{"  status", r.Status + ", which rye 1 didn't sign"}, {"  format", r.Format}}
+	}
+	rows = append(rows, v.bound()...)
+	for _, m := range r.Models {
+		rows = append(rows, []string{"  model", modelText(m)})
+	}
+	for _, u := range r.Tools {
+		rows = append(rows, []string{"  tool", itemText(u.Item) + "  " + fault.Count(u.Calls, "call")})
+	}
+	rows = append(rows, []string{"  turns", strconv.FormatInt(r.Turns, 10)},
+		[]string{"  lines", fmt.Sprintf("%d, %s", r.Lines, fault.Count(r.Checkpoints, "checkpoint"))})
+	if r.Unsigned > 0 {
+		rows = append(rows, []string{"  tail", fault.Count(r.Unsigned, "unsigned line")})
+	}
+	for _, m := range r.Machines {
+		rows = append(rows, []string{"  signed by", v.signer(m.Key, m.By)})
+	}
+	if x := v.Export; x != nil {
+		rows = append(rows, []string{"  export", x.Manifest.String()})
+	}
+	if r.Format == transcript.Format {
+		rows = append(rows, []string{"  last", fmt.Sprintf("%d/%s", r.Last.Seq, r.Last.Digest)})
+	}
+	t.Rows(rows)
+}
+
+// bound says what the thread was bound to.
+func (v *verified) bound() (rows [][]string) {
+	s := v.Started
+	if s == nil {
+		return nil
+	}
+	rows = [][]string{{"  directive", itemText(s.Directive)}}
+	if s.Loop.Ref != "" {
+		rows = append(rows, []string{"  loop", itemText(s.Loop)})
+	}
+	for _, d := range []struct {
+		name string
+		d    cas.Digest
+	}{{"  set", s.Set}, {"  lock", s.Lock}, {"  inputs", s.Inputs}} {
+		if !d.d.IsZero() {
+			rows = append(rows, []string{d.name, d.d.String()})
+		}
+	}
+	for _, d := range s.Policy {
+		rows = append(rows, []string{"  policy", d.String()})
+	}
+	if s.Parent != "" {
+		rows = append(rows, []string{"  parent", s.Parent})
+	}
+	return rows
+}
+
+func itemText(i transcript.Item) string {
+	if i.Digest.IsZero() {
+		return i.Ref
+	}
+	return i.Ref + "  " + i.Digest.String()
+}
+
+func modelText(m transcript.ModelUse) string {
+	text := m.Model
+	if m.Provider.Ref != "" {
+		text += " of " + itemText(m.Provider)
+	}
+	text += "  " + fault.Count(m.Calls, "call")
+	if m.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", m.Failed)
+	}
+	if u := m.Usage; u.Reported {
+		text += fmt.Sprintf(", %d tokens in, %d out", u.Input+u.CacheRead+u.CacheWrite, u.Output+u.Reasoning)
+	}
+	if m.Cost > 0 {
+		text += ", " + dollars(m.Cost)
+	}
+	return text
+}
+
+// dollars writes nano-dollars with four decimals.
+func dollars(nano int64) string {
+	units := (nano + 50_000) / 100_000
+	return fmt.Sprintf("$%d.%04d", units/10_000, units%10_000)
+}
+
+// signer says by whose word a machine counts.
+func (v *verified) signer(machine, by key.Public) string {
+	who := ""
+	for _, l := range v.Keys {
+		if l.Key == by {
+			who = l.Name
+		}
+	}
+	text := "key " + machine.Fingerprint().Short()
+	if who != "" && by == machine {
+		return text + " " + strconv.Quote(who)
+	}
+	if by == machine {
+		return text
+	}
+	return fmt.Sprintf("machine %s, trusted by %q %s", machine.Fingerprint().Short(), who, by.Fingerprint().Short())
+}

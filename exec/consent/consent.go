@@ -1,0 +1,128 @@
+// Package consent holds calls of tools against the section ask of the policies, and gets the approval that some need.
+//
+// Every door that makes calls gives a Door: what is known of how the call came about, and who can approve it. A call that the
+// policies refuse is POLICY_DENIED. One that they ask about is made only after Door.Approve has returned who approved it; no
+// approval is APPROVAL_REQUIRED. What the lines of a policy say is in package manifest/policy/ask.
+package consent
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/audit/redact"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/ask"
+)
+
+// A Door is what makes a call. The zero Door can't ask.
+type Door struct {
+	Flow    Flow
+	Approve func(context.Context, *Question) (by string, err error) // nil: there is no one to ask
+}
+
+// A Flow is what happened in a thread before a call.
+type Flow struct {
+	Directive string   // "" outside of threads
+	Tools     []string // that were called
+	Tags      []string // of these
+}
+
+// document is the flow as conditions see it.
+func (f *Flow) document() map[string]any {
+	list := func(texts []string) []any {
+		all := make([]any, len(texts))
+		for i, s := range texts {
+			all[i] = s
+		}
+		return all
+	}
+	doc := map[string]any{"directive": nil, "tools": list(f.Tools), "tags": list(f.Tags)}
+	if f.Directive != "" {
+		doc["directive"] = f.Directive
+	}
+	return doc
+}
+
+// A Question is what an approval is about. It can be shown: the parameters are without secrets.
+type Question struct {
+	Ref     model.Ref
+	Digest  cas.Digest // of the tool's file
+	Risk    string
+	Params  map[string]any
+	Lines   []string // of the policies that ask; none: the risk does
+	Expires time.Duration
+}
+
+// Why says why the question is asked.
+func (q *Question) Why() string {
+	if len(q.Lines) == 0 {
+		return "its risk is " + q.Risk
+	}
+	return "asked by " + strings.Join(q.Lines, ", ")
+}
+
+// A Call is what is held against the policies.
+type Call struct {
+	Ref               model.Ref
+	Digest            cas.Digest
+	Risk              string
+	Params            map[string]any
+	Principal, Tenant string
+	Attended          bool // its user makes it
+	Chosen            bool // rye itself has chosen the tool, and nothing asks about it
+	Dry               bool // it won't be made, so that nothing is asked
+}
+
+// Check refuses a call that the policies refuse, and gets the approval for one that they ask about. It returns who approved
+// it; "" if it needs no approval. root is nil if no key is trusted, and project if the project has no policy.
+func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Door) (by string, err error) {
+	if door == nil {
+		door = &Door{}
+	}
+	d := ask.Decide(&ask.Call{
+		Tool: c.Ref.String(), Risk: c.Risk, Attended: c.Attended,
+		Document: map[string]any{"params": c.Params, "caller": c.Principal, "tenant": c.Tenant, "flow": door.Flow.document()},
+	}, rules(root), rules(project))
+	switch {
+	case d.Answer == ask.Refuse:
+		return "", fault.New(fault.Policy, "%q is refused by %s", c.Ref, strings.Join(d.Lines, ", ")).
+			On("ref", c.Ref.String()).On("lines", d.Lines).Try(fault.Command("rye trust check", c.Ref.String()))
+	case d.Answer == ask.Allow || c.Chosen || c.Dry:
+		return "", nil
+	}
+	shown, _ := redact.New().Value(c.Params).(map[string]any)
+	q := &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Lines: d.Lines, Expires: d.Expires}
+	switch {
+	case d.Separate:
+		return "", Required(q).Because("the policy wants another person than its caller to approve it")
+	case door.Approve == nil:
+		return "", Required(q)
+	}
+	timed, stop := context.WithTimeout(ctx, d.Expires)
+	defer stop()
+	by, err = door.Approve(timed, q)
+	if err != nil && timed.Err() != nil && ctx.Err() == nil {
+		return "", Required(q).Because("there was no answer within " + d.Expires.String())
+	}
+	return by, err
+}
+
+func rules(p *policy.Policy) ask.Rules {
+	if p == nil {
+		return nil
+	}
+	return p.Sections().Ask
+}
+
+// Required returns the error that a call lacks its approval.
+func Required(q *Question) *fault.Error {
+	e := fault.New(fault.Approval, "%q needs an approval", q.Ref).On("ref", q.Ref.String()).On("risk", q.Risk).Because(q.Why())
+	if len(q.Lines) > 0 {
+		e.On("lines", q.Lines)
+	}
+	return e.Try(fault.Command("rye trust check", q.Ref.String()))
+}

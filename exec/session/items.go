@@ -1,0 +1,199 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	aifind "github.com/rye-build/rye/ai/find"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/search"
+	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/thread/loop"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// Item returns an item as calls see it: what the lock pins, which the working tree must not differ from, or what the spaces
+// have. The policies, as they are now, admit it.
+func (s *Session) Item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
+	from, err := s.from(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	return from.item(ctx, ref)
+}
+
+// Chosen returns an item that rye itself chooses, such as the loop of threads. Unlike others it is the library's where no
+// lock pins it, as config is.
+func (s *Session) Chosen(ctx context.Context, ref model.Ref) (*ai.Item, error) {
+	from, err := s.chosen(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	return from.item(ctx, ref)
+}
+
+// Owns reports whether an item that calls see counts as the user's own: one of the library, or signed by a key of theirs.
+func (s *Session) Owns(ctx context.Context, it *ai.Item) (bool, error) {
+	from, err := s.from(ctx, it.Ref)
+	if err != nil {
+		return false, err
+	}
+	defer from.close()
+	k, err := s.Kernel()
+	if err != nil {
+		return false, err
+	}
+	a, err := from.base.Admit.Admit(ctx, it, policy.ToUse)
+	return err == nil && a.Decision.OwnedBy(k.Own), err
+}
+
+// item returns an item that is admitted.
+func (f *source) item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
+	it, err := f.base.Resolver.Resolve(ctx, ref, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.base.Admit.Require(ctx, it, policy.ToUse); err != nil {
+		return nil, &ai.ItemError{Ref: ref, Space: it.Space, Path: it.Path, Err: err}
+	}
+	for _, p := range it.Model.Problems {
+		if !p.Warning {
+			return nil, &ai.ItemError{Ref: ref, Space: it.Space, Path: it.Path, Err: p}
+		}
+	}
+	return it, nil
+}
+
+// chosen opens what a call of an item runs from that rye itself chooses.
+func (s *Session) chosen(ctx context.Context, ref model.Ref) (*source, error) {
+	if s.set == nil || s.set.Pin(ref) != nil {
+		return s.from(ctx, ref)
+	}
+	from, err := s.source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	library, err := find.LibraryView(ctx)
+	if err != nil {
+		from.close()
+		return nil, err
+	}
+	from.base.Resolver, from.base.Admit = library, ai.NewAdmitter(library, from.asked)
+	return from, nil
+}
+
+// Set is the id of the lock that calls run from; zero without one.
+func (s *Session) Set() (id cas.Digest) {
+	if s.set != nil {
+		id = s.set.ID()
+	}
+	return id
+}
+
+// Policies are the ids of those that decide about calls now, the root's first.
+func (s *Session) Policies(ctx context.Context) (ids []cas.Digest, err error) {
+	from, err := s.source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	for _, p := range []*policy.Policy{from.base.Root, from.base.Project} {
+		if p != nil {
+			ids = append(ids, p.ID())
+		}
+	}
+	return ids, nil
+}
+
+// Secret reports whether the policies, as they are now, allow a tool a secret, and whether that has a value.
+func (s *Session) Secret(ctx context.Context, name string, tool model.Ref) (allowed, set bool, err error) {
+	from, err := s.source(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	defer from.close()
+	p := from.base.Policies
+	_, err = s.secrets().Get(ctx, name)
+	return p.Root != nil && policy.MayHave(name, tool.String(), p.Root, p.Project), err == nil, nil
+}
+
+// Kernel returns what runs calls: it has the machine's key and the voucher for it.
+func (s *Session) Kernel() (*exec.Kernel, error) { return s.ready(model.Ref{}) }
+
+// Loops returns what runs the loops of threads. The caller closes it.
+func (s *Session) Loops() *loop.Host {
+	return &loop.Host{Machine: Machine(s.o.Self, s.o.Host.Vars), Self: guest(s.o.Self, "loop")}
+}
+
+// Threads is the directory of the threads of the project, or outside of any of the user.
+func (s *Session) Threads() string {
+	if s.w.Root.Root != "" {
+		return filepath.Join(s.w.Root.Root, workspace.MarkerDir, "threads")
+	}
+	return filepath.Join(s.w.UserSpace().Path, "threads")
+}
+
+// Providers are the providers of language models that calls can use: the tools in a directory named "providers", those of the
+// library last.
+func (s *Session) Providers(ctx context.Context) ([]*ai.Item, error) {
+	from, err := s.source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	library, err := find.LibraryView(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var refs []model.Ref
+	for _, v := range []*ai.View{from.view, library} {
+		l, err := v.Files(ctx, "tool")
+		if err != nil {
+			return nil, err
+		}
+		var more []model.Ref
+		for _, f := range l.Files {
+			if path.Base(path.Dir(f.Ref.ID)) == "providers" && !slices.Contains(refs, f.Ref) && !slices.Contains(more, f.Ref) {
+				more = append(more, f.Ref)
+			}
+		}
+		slices.SortFunc(more, func(a, b model.Ref) int { return strings.Compare(a.ID, b.ID) })
+		refs = append(refs, more...)
+	}
+	var all []*ai.Item
+	for _, ref := range refs {
+		it, err := s.Chosen(ctx, ref)
+		if missing := (*ai.NotFoundError)(nil); errors.As(err, &missing) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		all = append(all, it)
+	}
+	return all, nil
+}
+
+// Search searches what calls see.
+func (s *Session) Search(ctx context.Context, r search.Request) (*aifind.Found, error) {
+	from, err := s.source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	if err := s.w.Cache.Err; err != nil {
+		return nil, err
+	}
+	name := func(_ *ai.Space, p string) string { return p }
+	in := aifind.Searcher{View: from.view, Name: name, Dir: filepath.Join(s.w.Cache.Path, "search"), Version: s.version(), Now: s.w.Now()}
+	return in.Search(ctx, r)
+}

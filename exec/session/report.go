@@ -1,0 +1,129 @@
+package session
+
+import (
+	"encoding/json"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/packages"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// A Report says what was decided about a call and what came of it, as every door answers.
+type Report struct {
+	Call       string              `json:"call"`
+	Ref        string              `json:"ref"`
+	Digest     cas.Digest          `json:"digest"`
+	Status     string              `json:"status"` // "ok", "failed", "timeout", "cancelled", "refused"; "planned" for a dry run
+	Result     json.RawMessage     `json:"result"`
+	Exit       int                 `json:"exit"`
+	Chain      []Link              `json:"chain"`
+	Lock       cas.Digest          `json:"lock,omitzero"`
+	Dev        bool                `json:"dev,omitempty"`
+	Stranger   bool                `json:"stranger"`
+	Grants     Grants              `json:"grants"`
+	Sandbox    Sandbox             `json:"sandbox"`
+	Unpinned   []MachineProgram    `json:"unpinned"`
+	Pinned     []MachineProgram    `json:"pinned"`
+	Packages   []packages.Artifact `json:"packages,omitempty"` // of the tool, as the lock calls them
+	DurationMS int64               `json:"duration_ms"`
+	Usage      map[string]int64    `json:"usage,omitempty"`
+	Applied    []string            `json:"applied,omitempty"` // by the wrapper, such as another try
+	Receipt    cas.Digest          `json:"receipt,omitzero"`
+	Problems   []params.Problem    `json:"problems,omitempty"`
+	Plan       *Planned            `json:"plan,omitempty"`
+}
+
+// A Link is an item of the chain.
+type Link struct {
+	Ref     string     `json:"ref"`
+	Space   string     `json:"space"`
+	Digest  cas.Digest `json:"digest"`
+	Tree    cas.Digest `json:"tree,omitzero"`
+	Signers []string   `json:"signers"`
+}
+
+// Grants is what a call may do.
+type Grants struct {
+	Permissions []string `json:"permissions"`
+	Read        []string `json:"read"`
+	Write       []string `json:"write"`
+	Network     []string `json:"network"`            // hosts, "*" for all
+	Secrets     []string `json:"secrets"`            // by name
+	Withheld    []string `json:"withheld,omitempty"` // secrets that it declares and may not have
+}
+
+// A Sandbox is the level that a call needs, and what was enforced.
+type Sandbox struct {
+	Need     string   `json:"need"`
+	Level    string   `json:"level,omitempty"`
+	Enforced []string `json:"enforced"`
+}
+
+// A MachineProgram is one that a call runs by.
+type MachineProgram struct {
+	Name    string     `json:"name"`
+	Path    string     `json:"path"`
+	Version string     `json:"version,omitempty"`
+	Digest  cas.Digest `json:"digest"`
+}
+
+// Planned is what only a dry run tells.
+type Planned struct {
+	Params json.RawMessage `json:"params"`
+	Config json.RawMessage `json:"config"`
+	Set    []string        `json:"set"` // variables that .env and the chain set
+	Read   []string        `json:"read"`
+	Write  []string        `json:"write"`
+	// Undecided says that Python has to be asked which packages are for it, and nothing was started.
+	Undecided bool `json:"undecided,omitempty"`
+}
+
+// NewReport tells what was decided.
+func NewReport(p *exec.Plan) *Report {
+	tool, g := p.Chain[0].Item, &p.Grants
+	r := &Report{
+		Call: p.ID(), Ref: tool.Ref.String(), Digest: tool.Raw, Dev: p.Dev, Stranger: p.Stranger, Result: json.RawMessage("null"), Lock: p.Set, Packages: p.Artifacts,
+		Grants:  Grants{g.Permissions.Strings(), g.Read, g.Write, g.Network.Hosts, g.Secrets, p.Withheld()},
+		Sandbox: Sandbox{Need: max(p.Action.Sandbox.Level, floor.None).String()},
+	}
+	if !g.Network.Bound {
+		r.Grants.Network = []string{"*"}
+	}
+	for _, l := range p.Chain {
+		r.Chain = append(r.Chain, Link{l.Item.Ref.String(), l.Item.Space.Label, l.Item.Raw, l.Tree, l.Signers})
+	}
+	for _, q := range p.Programs {
+		list := &r.Unpinned
+		if q.Pinned {
+			list = &r.Pinned
+		}
+		*list = append(*list, MachineProgram{q.Name, q.Path, q.Version, q.Digest})
+	}
+	return r
+}
+
+// AddPlan tells what a dry run found.
+func (r *Report) AddPlan(p *exec.Plan) error {
+	given, err := jcs.Append(nil, p.Params)
+	if err != nil {
+		return err
+	}
+	config, err := jcs.Append(nil, p.Config)
+	if err != nil {
+		return err
+	}
+	r.Status, r.Plan = "planned", &Planned{given, config, p.Keys, p.Action.Sandbox.Read, p.Action.Sandbox.Write, p.Undecided}
+	return nil
+}
+
+// AddResult tells what came of the call.
+func (r *Report) AddResult(x *exec.Result) {
+	r.Status, r.Exit, r.DurationMS, r.Usage, r.Problems, r.Applied = x.Status, x.Exit, x.Duration.Milliseconds(), x.Usage, x.Problems, x.Applied
+	r.Sandbox.Level, r.Sandbox.Enforced, r.Receipt = x.Level.String(), x.Enforced, x.Digest
+	if text, err := jcs.Append(nil, x.Value); err == nil {
+		r.Result = text
+	}
+}

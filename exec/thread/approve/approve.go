@@ -1,0 +1,143 @@
+// Package approve gets the approvals that the calls of threads need: from what was allowed beforehand, or from a person.
+//
+// One Approver serves a thread and its children. It asks one question at a time.
+package approve
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/consent"
+	"github.com/rye-build/rye/manifest/policy/glob"
+)
+
+// A Reply answers a question about a call.
+type Reply int
+
+// The replies.
+const (
+	No         Reply = iota
+	Once             // this call
+	ThisThread       // this call, and further ones of the same thread and tool
+)
+
+// Ask asks a person.
+type Ask func(context.Context, *consent.Question) (Reply, error)
+
+// Sign asks a person whether an item may be signed for a thread, signs it, and returns what the model gets.
+type Sign func(ctx context.Context, thread string, ref model.Ref) (map[string]any, error)
+
+// An Approver is safe for many goroutines. A nil one approves nothing.
+type Approver struct {
+	allowed []glob.Glob
+	ask     Ask
+	sign    Sign
+
+	mu       sync.Mutex // held while a question is asked
+	approved map[key]cas.Digest
+}
+
+type key struct {
+	thread string
+	ref    model.Ref
+}
+
+// New returns an Approver. Calls of tools that a glob in allow covers are approved. ask is nil if there is no one to ask, and
+// sign if nothing may be signed.
+func New(allow []string, ask Ask, sign Sign) (*Approver, error) {
+	a := &Approver{ask: ask, sign: sign, approved: map[key]cas.Digest{}}
+	for _, text := range allow {
+		g, err := glob.Parse(text)
+		if err != nil {
+			return nil, fault.New(fault.Validation, "--allow: %v", err).On("ref", text)
+		}
+		a.allowed = append(a.allowed, g)
+	}
+	return a, nil
+}
+
+// CanSign reports whether items may be signed, once the user was asked.
+func (a *Approver) CanSign() bool { return a != nil && a.sign != nil }
+
+// Sign has an item signed.
+func (a *Approver) Sign(ctx context.Context, thread string, ref model.Ref) (map[string]any, error) {
+	if !a.CanSign() {
+		return nil, fault.New(fault.Approval, "%q needs an approval to be signed: this run has no --allow-sign", ref).On("ref", ref.String())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sign(ctx, thread, ref)
+}
+
+// approve gets the approval of a call of a thread, and returns who gave it.
+func (a *Approver) approve(ctx context.Context, thread string, q *consent.Question) (by string, err error) {
+	if a == nil {
+		return "", consent.Required(q)
+	}
+	name, err := glob.ParseName(q.Ref.String())
+	if err != nil {
+		return "", err
+	}
+	if glob.MatchAny(a.allowed, name) {
+		return "--allow", nil
+	}
+	if a.ask == nil {
+		return "", consent.Required(q)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := key{thread, q.Ref}
+	if a.approved[at] == q.Digest {
+		return "terminal", nil
+	}
+	reply, err := a.ask(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	if reply == ThisThread {
+		a.approved[at] = q.Digest
+	}
+	if reply != No {
+		return "terminal", nil
+	}
+	return "", fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
+}
+
+// A Flow is what one thread has called. It is safe for many goroutines.
+type Flow struct {
+	mu    sync.Mutex
+	tools []string
+	tags  []string
+}
+
+// Door is how the policies see the next call of a thread, which follows a directive.
+func (f *Flow) Door(a *Approver, thread, directive string) *consent.Door {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &consent.Door{
+		Flow:    consent.Flow{Directive: directive, Tools: slices.Clone(f.tools), Tags: slices.Clone(f.tags)},
+		Approve: func(ctx context.Context, q *consent.Question) (string, error) { return a.approve(ctx, thread, q) },
+	}
+}
+
+// Add notes that the thread calls a tool.
+func (f *Flow) Add(it *ai.Item) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tools = add(f.tools, it.Ref.String())
+	for _, tag := range it.Model.Tags {
+		f.tags = add(f.tags, tag)
+	}
+}
+
+func add(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}

@@ -1,0 +1,101 @@
+// Package artifact keeps the large results of a thread: a model gets the beginning and reads the rest page by page.
+package artifact
+
+import (
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// maxPage bounds what is read at once, in bytes. A page is a result too: one of 16 KiB would be an artifact itself.
+const maxPage = 15 << 10
+
+// A Store has the artifacts of one thread. The zero Store has none. It is safe for many goroutines.
+type Store struct {
+	mu   sync.Mutex
+	text map[string]string // by their digests
+}
+
+// Keep keeps a text, and returns what it is called.
+func (s *Store) Keep(text string) (ref string) {
+	ref = cas.Sum([]byte(text)).String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text == nil {
+		s.text = map[string]string{}
+	}
+	s.text[ref] = text
+	return ref
+}
+
+// Text returns a text, "" if there is none.
+func (s *Store) Text(ref string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text[ref]
+}
+
+// Read gives a page of an artifact, by the parameters of tool:rye/agent/threads/artifact_read. "next" is where the next page begins, missing with the last.
+func (s *Store) Read(given map[string]any) (map[string]any, error) {
+	ref, _ := given["ref"].(string)
+	s.mu.Lock()
+	text, ok := s.text[ref]
+	s.mu.Unlock()
+	if !ok {
+		return nil, fault.New(fault.NotFound, "this thread has no artifact %q", ref)
+	}
+	from, _ := jcs.Number(given["offset"])
+	limit, _ := jcs.Number(given["limit"])
+	if limit < 1 {
+		limit = maxPage / 2
+	}
+	at := begin(text, int(min(from, float64(len(text)))))
+	page := Page(text, at, int(min(limit, maxPage)))
+	read := map[string]any{"ref": ref, "size": len(text), "offset": at, "text": page}
+	if next := at + len(page); next < len(text) {
+		read["next"] = next
+	}
+	return read, nil
+}
+
+// begin returns where the first whole character behind an offset begins.
+func begin(text string, offset int) int {
+	offset = min(max(offset, 0), len(text))
+	for offset < len(text) && !utf8.RuneStart(text[offset]) {
+		offset++
+	}
+	return offset
+}
+
+// Page returns the whole characters behind an offset that have at most limit bytes as JSON, but at least one.
+func Page(text string, offset, limit int) string {
+	offset = begin(text, offset)
+	end := offset
+	for size := 0; end < len(text); {
+		_, n := utf8.DecodeRuneInString(text[end:])
+		size += written(text[end : end+n])
+		if size > limit && end > offset {
+			break
+		}
+		end += n
+	}
+	return text[offset:end]
+}
+
+// End returns the last whole characters that have at most limit bytes.
+func End(text string, limit int) string { return text[begin(text, len(text)-max(limit, 0)):] }
+
+// written returns how many bytes a character has in canonical JSON.
+func written(char string) int {
+	switch c := char[0]; {
+	case strings.IndexByte("\"\\\b\f\n\r\t", c) >= 0:
+		return 2
+	case c < ' ':
+		return 6
+	}
+	return len(char)
+}

@@ -1,0 +1,339 @@
+package thread
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/thread/hook"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// askModel makes one turn: it asks the model, again after failures that are worth it. The loop gets the answer, or what the
+// model call failed of.
+func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := t.fire(ctx, hook.BeforeStep, object{}); err != nil {
+		return nil, err
+	}
+	kept, _ := args["kept"].(int)
+	q, err := t.request(args, kept)
+	if err != nil {
+		return nil, err
+	}
+	t.turn++
+	t.asked = 0
+	t.tell("")
+	if wide, err := t.tooWide(q, kept); wide != nil || err != nil {
+		return wide, err
+	}
+	for attempt := int64(1); ; attempt++ {
+		answer, failure, err := t.try(ctx, q, kept, attempt)
+		if err != nil {
+			return nil, err
+		}
+		t.tell("")
+		if answer != nil {
+			return answeredAs(answer), nil
+		}
+		kept = len(q.Messages)
+		class, event := t.classify(failure, attempt)
+		if event.ID == tape.LostID {
+			err = t.onLost(&event)
+		} else {
+			err = t.onFailure(ctx, failure, class, &event)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if event.Action == "fail" {
+			return map[string]any{"error": map[string]any{"code": event.Error.Code, "message": event.Error.Message, "category": event.Category, "id": event.ID}}, nil
+		}
+		if !t.recorder.Playing() {
+			err = models.Wait(ctx, event.Delay)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tooWide refuses a request that the model's context window can't hold, before it is sent. It returns the loop's answer.
+func (t *thread) tooWide(q *provider.Request, kept int) (any, error) {
+	p := t.model.Provider()
+	tokens, window := t.bound, p.Window(t.model.Name())
+	if t.bound > 0 && kept <= len(q.Messages) {
+		tokens += size(q.Messages[kept:]) / bytesPerToken
+	} else {
+		tokens = (size(q.Messages)+size(q.Tools))/bytesPerToken + p.Overhead
+	}
+	if window == 0 || tokens <= window {
+		return nil, nil
+	}
+	event := transcript.Limit{Code: "context", Current: float64(tokens) / float64(window), Max: 1, Action: "fail"}
+	message := fmt.Sprintf("the request would have about %d tokens, more than the context window of %d of %s", tokens, window, t.model)
+	return object{"error": object{"code": string(fault.Limit), "message": message, "category": "permanent", "id": "context"}}, t.append(true, event)
+}
+
+// errLost is the failure of a request whose answer was lost with the process that waited for it.
+var errLost = &provider.Failure{Code: string(fault.Unavailable), Message: "the process ended before the answer came"}
+
+// classify says what kind of failure a model call had. What the record says of that counts.
+func (t *thread) classify(failure *provider.Failure, attempt int64) (classification.Class, transcript.Classified) {
+	class := t.plan.Rules.Of(failure.Doc())
+	event := transcript.Classified{Turn: t.turn, Attempt: attempt, Category: string(class.Category), ID: class.ID, Retryable: class.Retryable, Cost: t.failed,
+		Error: transcript.Fault{Code: string(fault.CodeOf(failure)), Message: failure.Error(), Status: failure.Status}}
+	switch was := t.classified; {
+	case was != nil:
+		t.classified = nil
+		event.Category, event.ID, event.Retryable, event.Error = was.Category, was.ID, was.Retryable, was.Error
+		class.Category, class.ID, class.Retryable = classification.Category(was.Category), was.ID, was.Retryable
+	case failure == errLost:
+		event.Category, event.ID, event.Retryable, event.Error = "transient", tape.LostID, true, transcript.Fault{Code: failure.Code, Message: failure.Message}
+	}
+	if event.ID == tape.LostID {
+		event.Action = "retry"
+	}
+	return class, event
+}
+
+// onLost records that a model call is made again because its answer was lost. If hooks had already begun to do something about a
+// failure, it isn't known what came of that.
+func (t *thread) onLost(event *transcript.Classified) error {
+	began, open, err := t.recorder.Lost(results.Recorded(unknown("a hook's call")))
+	if err != nil {
+		return err
+	}
+	t.called += began
+	return t.append(true, append(open, *event)...)
+}
+
+// check ends the loop if a limit is reached.
+func (t *thread) check(ctx context.Context) error {
+	for {
+		limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Reached(t.used()) })
+		if err != nil || limit == nil {
+			return err
+		}
+		if err := t.stop(ctx, limit, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// stop records that a limit is reached, and returns the error that ends the loop: nil if the record says that the thread went on,
+// perhaps with other limits. why is nil for that of a limit.
+func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) error {
+	end := t.atLimit(ctx, limit)
+	if !tape.Differs(end) && !errors.Is(end, recorder.ErrEnds) {
+		if on, err := t.recorder.WentOn(); on || err != nil {
+			return err
+		}
+	}
+	if end != nil {
+		return end
+	}
+	if why != nil {
+		return why
+	}
+	return fault.New(fault.Limit, "the thread has reached a limit: %s (%g of %g)", limit.Code, limit.Current, limit.Max).On("limit", limit.Code)
+}
+
+// request makes the request of a turn. The answer may have as many tokens as the limit leaves.
+func (t *thread) request(args map[string]any, kept int) (*provider.Request, error) {
+	var err error
+	if t.sent, err = messagesOf(args["messages"], t.sent, kept); err != nil {
+		return nil, err
+	}
+	q := &provider.Request{Stream: true, Messages: t.sent}
+	if err := fromJSON(args["tools"], &q.Tools); err != nil {
+		return nil, fault.New(fault.Validation, "the loop offers tools that can't be read: %v", err)
+	}
+	return q, nil
+}
+
+// try makes one model call: what it may cost is reserved before, and settled after it.
+func (t *thread) try(ctx context.Context, q *provider.Request, kept int, attempt int64) (*provider.Answer, *provider.Failure, error) {
+	p, name := t.model.Provider(), t.model.Name()
+	q.Model = name
+	input := t.inputBound(q, kept)
+	call := fmt.Sprintf("%d.%d", t.turn, attempt)
+	reserved, err := t.afford(ctx, q, call, input)
+	if err != nil {
+		return nil, nil, err
+	}
+	digest, err := t.digests.Of(q, kept)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := t.recordRequest(q, digest, kept, attempt, reserved); err != nil {
+		return nil, nil, err
+	}
+	began := time.Now()
+	got, undone, err := t.answer(ctx, q, digest)
+	if err != nil {
+		t.failed = 0
+		if !undone {
+			t.failed = reserved // what was used isn't known
+		}
+		t.money.Settle(call, t.failed)
+		if f := models.FailureOf(err); f != nil {
+			return nil, f, nil
+		}
+		return nil, nil, err
+	}
+	return got, nil, t.settle(ctx, p, got, call, input, reserved, attempt, time.Since(began))
+}
+
+// afford bounds a request by what is left, and reserves what it may cost.
+func (t *thread) afford(ctx context.Context, q *provider.Request, call string, input int64) (reserved int64, err error) {
+	p := t.model.Provider()
+	for {
+		left := t.limits.Tokens - t.used().Tokens - input
+		if left <= 0 {
+			if err := t.stop(ctx, &transcript.Limit{Code: "tokens_exceeded", Current: float64(t.used().Tokens + input), Max: float64(t.limits.Tokens)}, nil); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		q.MaxTokens = min(left, p.MaxOutput(q.Model))
+		if t.limits.Spend == limits.Unlimited {
+			return 0, nil
+		}
+		worst, _ := p.Worst(q.Model, input, q.MaxTokens)
+		short, err := t.reserve(ctx, call, worst)
+		if err != nil || short == nil {
+			return worst, err
+		}
+		own, below := t.money.Spent()
+		if err := t.stop(ctx, &transcript.Limit{Code: recorder.Spend, Current: float64(own+below+worst) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}, short); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// reserve sets money aside. short says that there isn't enough: as long as there is a record, that knows.
+func (t *thread) reserve(ctx context.Context, call string, worst int64) (short, err error) {
+	switch noMoney, known, err := t.recorder.Short(); {
+	case err != nil:
+		return nil, err
+	case noMoney:
+		return fault.New(fault.Budget, "the next model call may cost $%.6f, more than the budget has left", float64(worst)/limits.Nano), nil
+	case known:
+		return nil, nil
+	}
+	if err = t.money.Reserve(ctx, call, worst); noMoney(err) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// answer gets the answer to a request, from the record as long as that has one.
+func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Digest) (a *provider.Answer, undone bool, err error) {
+	if !t.recorder.Playing() {
+		return t.model.Ask(ctx, q, digest, t.Live.Text)
+	}
+	was, err := t.recorder.Answer()
+	switch {
+	case err != nil:
+		return nil, true, err
+	case was.Answer != nil:
+		a, err = models.Answered(was.Answer)
+		return a, false, err
+	case was.Failed != nil:
+		t.classified = was.Failed
+		e := was.Failed.Error
+		return nil, was.Failed.Cost == 0, &provider.Failure{Status: e.Status, Code: e.Code, Message: e.Message, After: was.Failed.Delay}
+	}
+	return nil, false, errLost
+}
+
+// inputBound returns an upper bound of the tokens of a request: what the service counted for the one before, and a token for
+// each byte that was added since.
+func (t *thread) inputBound(q *provider.Request, kept int) int64 {
+	if t.bound > 0 && kept <= len(q.Messages) {
+		return t.bound + size(q.Messages[kept:])
+	}
+	return size(q.Messages) + size(q.Tools) + t.model.Provider().Overhead
+}
+
+// size is how many bytes a value has as JSON.
+func size(v any) int64 {
+	b, _ := json.Marshal(v) // what was read from JSON can be written as JSON
+	return int64(len(b))
+}
+
+// recordRequest writes what the model is asked, before it is.
+func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, kept int, attempt, reserved int64) error {
+	if t.requests == 0 {
+		kept = 0
+	}
+	event := transcript.Request{Turn: t.turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: q.Model, Reserved: reserved,
+		Provider: transcript.Item{Ref: t.model.Provider().Ref.String(), Digest: t.model.Digest()}}
+	event.Messages, _ = results.Values(append([]provider.Message{}, q.Messages[kept:]...)).([]any)
+	if tools, _ := results.Values(q.Tools).([]any); !reflect.DeepEqual(tools, t.offered) {
+		t.offered, event.Tools = tools, tools
+	}
+	if t.requests++; t.requests > 1 && attempt == 1 {
+		return t.append(true, transcript.Checkpoint{Turn: t.turn - 1}, event)
+	}
+	return t.append(true, event)
+}
+
+// settle counts what an answer has used, and records it. Without a plausible usage the reservation stays. Who has spent more than
+// there was ends.
+func (t *thread) settle(ctx context.Context, p *provider.Provider, a *provider.Answer, call string, input, reserved, attempt int64, took time.Duration) error {
+	event := transcript.Answer{Turn: t.turn, Attempt: attempt, Text: a.Text, Stop: a.Stop, Duration: took}
+	for _, c := range a.Calls {
+		event.Calls = append(event.Calls, transcript.ToolCall(c))
+	}
+	if a.Opaque != nil {
+		event.Opaque = a.Opaque
+	}
+	cost, known := p.Cost(t.model.Name(), a.Usage)
+	if !a.Usage.Reported || !known {
+		cost, event.Kept = reserved, reserved > 0
+	}
+	if a.Usage.Reported {
+		u := transcript.Usage(a.Usage)
+		event.Usage = &u
+		t.tokens.InputTokens += a.Usage.Prompt()
+		t.tokens.OutputTokens += a.Usage.Answered()
+		t.bound, t.added = a.Usage.Prompt()+a.Usage.Answered(), 0
+	} else {
+		t.tokens.InputTokens += input
+		t.tokens.OutputTokens += int64(len(a.Text))
+		t.bound, t.added = 0, 0
+	}
+	event.Cost = cost
+	t.money.Settle(call, cost)
+	if err := t.append(false, event); err != nil {
+		return err
+	}
+	own, below := t.money.Spent()
+	if own+below <= t.limits.Spend {
+		return nil
+	}
+	over := &transcript.Limit{Code: recorder.Spend, Current: float64(own+below) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
+	return t.stop(ctx, over, fault.New(fault.Budget, "the thread has spent $%.6f of $%.6f: a model call has cost more than it could", over.Current, over.Max).
+		On("spent", over.Current).On("budget", over.Max))
+}
+
+// answeredAs returns an answer as the loop sees it.
+func answeredAs(a *provider.Answer) any {
+	return map[string]any{"text": a.Text, "calls": results.Values(append([]provider.ToolCall{}, a.Calls...)), "stop": a.Stop, "message": results.Values(a.Message())}
+}

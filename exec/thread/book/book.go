@@ -1,0 +1,341 @@
+// Package book keeps records that many processes add, and in memory what they add up to.
+//
+// A book is a journal (package cas/journal) with a line that names its format and then one record a line:
+//
+//	rye ledger/1
+//	0000000000000000 {"op":"open","thread":"acme/plan-1795000000-a2b3c","budget":1000000000} 8c1f0e2a7b3d4956
+//	8c1f0e2a7b3d4956 {"op":"close","thread":"acme/plan-1795000000-a2b3c"} 03b8f7d6c5e4a192
+//
+// A line has the sum of the line before (zeros before the first record), a JSON object, and the sum of all that: the first 16
+// digits of its BLAKE3. So a record that was changed, taken out or moved is noticed; taking whole lines off the end is not.
+//
+// Changes of many goroutines are written and synced together. When a book of more than 256 KiB could say the same in half of
+// its size, it is replaced by that.
+package book
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
+)
+
+// A Total is what the records of a book add up to.
+type Total interface {
+	// Take adds a record. It refuses what is none.
+	Take(record []byte) error
+	// Records returns as few records as possible that add up to the same.
+	Records() [][]byte
+}
+
+// A Book is one file. It is safe for many goroutines, and for any number of Books of one file in many processes.
+type Book[T Total] struct {
+	Path   string
+	Format string        // as in "rye ledger"
+	Empty  func() T      // a new total of no records
+	Wait   time.Duration // for other processes; zero for 30 seconds
+	Hook   journal.Hook  // of tests
+
+	queue struct {
+		sync.Mutex
+		changes []*change[T]
+		led     bool
+	}
+	mu    sync.Mutex // of what follows
+	total T
+	file  *os.File // that was read; nil before
+	at    int64    // bytes of it that are in total
+	last  string   // sum of the last record
+}
+
+// version is the one that this package writes.
+const version = "/1"
+
+// first stands in place of the sum before the first record.
+const first = "0000000000000000"
+
+// compactAt is the size from which a book is replaced if it could be half as large.
+const compactAt = 256 << 10
+
+// maxRecord leaves room for the sums.
+const maxRecord = journal.MaxLine - 64
+
+// A change waits until it is written.
+type change[T Total] struct {
+	decide func(T) ([]any, error)
+	done   chan error
+	err    error
+}
+
+// View calls a function with what the records add up to now. It must not keep the total.
+func (b *Book[T]) View(look func(T) error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.follow(); err != nil {
+		return b.damaged(err)
+	}
+	return look(b.total)
+}
+
+// Change adds the records, values for JSON, that decide returns for what there is, all or none, and returns when they are
+// durable. decide must not change or keep the total. Its error is returned as it is.
+func (b *Book[T]) Change(ctx context.Context, decide func(T) ([]any, error)) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	c := &change[T]{decide: decide, done: make(chan error, 1)}
+	b.queue.Lock()
+	b.queue.changes = append(b.queue.changes, c)
+	lead := !b.queue.led
+	b.queue.led = true
+	b.queue.Unlock()
+	if lead {
+		b.lead()
+	}
+	return <-c.done
+}
+
+// lead writes what waits, and has another goroutine write what came meanwhile.
+func (b *Book[T]) lead() {
+	b.queue.Lock()
+	all := b.queue.changes
+	b.queue.changes, b.queue.led = nil, len(all) > 0
+	b.queue.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	b.commit(all)
+	go b.lead()
+}
+
+var errNothing = errors.New("nothing to write")
+
+// commit decides and writes changes.
+func (b *Book[T]) commit(all []*change[T]) {
+	j := journal.Journal{Path: b.Path, Wait: b.Wait, Check: b.checkFormat, Line: b.isLine, Hook: b.Hook}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var written int
+	replaced := false
+	// The wait is bounded, and a change of one goroutine must not end with the context of another.
+	err := j.Append(context.Background(), func(end *journal.Tail) ([]byte, error) {
+		if err := b.follow(); err != nil {
+			return nil, err
+		}
+		lines, err := b.decide(all)
+		if err != nil {
+			return nil, err
+		}
+		if end.Size == 0 {
+			lines = append([]byte(b.Format+version+"\n"), lines...)
+		} else if end.Size > compactAt {
+			if short := b.compact(); int64(len(short)) < end.Size/2 {
+				end.Replace, replaced, lines = true, true, short
+			}
+		}
+		written = len(lines)
+		return lines, nil
+	})
+	if err == nil && !replaced {
+		b.at += int64(written)
+	} else if !errors.Is(err, errNothing) {
+		b.forget() // another file stands there, or what was written isn't known
+	}
+	for _, c := range all {
+		if c.err == nil && !errors.Is(err, errNothing) {
+			c.err = b.damaged(err)
+		}
+		c.done <- c.err
+	}
+}
+
+// decide returns the lines of changes, and takes them into the total.
+func (b *Book[T]) decide(all []*change[T]) (lines []byte, err error) {
+	for _, c := range all {
+		var records []any
+		if records, c.err = c.decide(b.total); c.err != nil {
+			continue
+		}
+		for _, r := range records {
+			text, err := json.Marshal(r)
+			if err == nil && len(text) > maxRecord {
+				err = fault.New(fault.Validation, "a record of %d bytes; at most %d are possible", len(text), maxRecord)
+			}
+			if err == nil {
+				err = b.total.Take(text)
+			}
+			if err != nil {
+				return nil, err
+			}
+			lines = b.appendLine(lines, text)
+		}
+	}
+	if len(lines) == 0 {
+		return nil, errNothing
+	}
+	return lines, nil
+}
+
+// compact returns a book that says the same.
+func (b *Book[T]) compact() []byte {
+	last := b.last
+	defer func() { b.last = last }()
+	b.last = first
+	out := []byte(b.Format + version + "\n")
+	for _, r := range b.total.Records() {
+		out = b.appendLine(out, r)
+	}
+	return out
+}
+
+func (b *Book[T]) appendLine(out, record []byte) []byte {
+	start := len(out)
+	out = append(append(append(out, b.last...), ' '), record...)
+	b.last = sum(out[start:])
+	return append(append(append(out, ' '), b.last...), '\n')
+}
+
+func sum(b []byte) string { return strings.TrimPrefix(cas.Sum(b).String(), "blake3:")[:16] }
+
+// parse returns the parts of a line.
+func parse(line []byte) (before string, record []byte, own string, ok bool) {
+	n := len(line)
+	if n < 2*17+2 || line[16] != ' ' || line[n-17] != ' ' || line[17] != '{' {
+		return "", nil, "", false
+	}
+	own = string(line[n-16:])
+	return string(line[:16]), line[17 : n-17], own, sum(line[:n-17]) == own
+}
+
+func (b *Book[T]) isLine(line []byte) bool {
+	_, _, _, ok := parse(line)
+	return ok || string(line) == b.Format+version
+}
+
+func (b *Book[T]) checkFormat(line []byte) error {
+	if rest, ok := bytes.CutPrefix(line, []byte(b.Format+"/")); ok && "/"+string(rest) != version {
+		if _, err := strconv.Atoi(string(rest)); err == nil {
+			return fault.New(fault.VersionMismatch, "%q has the format %s, expected %s", b.Path, line, b.Format+version).Try("rye version")
+		}
+	}
+	return nil
+}
+
+// forget has the book read anew.
+func (b *Book[T]) forget() {
+	if b.file != nil {
+		b.file.Close()
+	}
+	b.total, b.file, b.at, b.last = b.Empty(), nil, 0, first
+}
+
+// Close closes the file. The book may be used again.
+func (b *Book[T]) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forget()
+	return nil
+}
+
+// follow takes in the records that are new.
+func (b *Book[T]) follow() error {
+	for again := false; ; again = true {
+		err := b.open()
+		if errors.Is(err, fs.ErrNotExist) {
+			b.forget()
+			return nil
+		}
+		if err == nil {
+			err = b.read()
+		}
+		if err == nil || again {
+			return err
+		}
+		b.forget() // lines that were read may have been taken back
+	}
+}
+
+// open opens the file, if it isn't the one that is open.
+func (b *Book[T]) open() error {
+	if b.file != nil {
+		now, err := os.Stat(b.Path)
+		if err == nil {
+			mine, bad := b.file.Stat()
+			if bad == nil && os.SameFile(now, mine) && b.ends() {
+				return nil
+			}
+		}
+	}
+	b.forget()
+	var err error
+	b.file, err = journal.Open(b.Path)
+	return err
+}
+
+// ends reports whether what was read still ends with the record that was read last.
+func (b *Book[T]) ends() bool {
+	text := make([]byte, len(b.last)+1)
+	_, err := b.file.ReadAt(text, b.at-int64(len(text)))
+	return err == nil && string(text) == b.last+"\n" || b.last == first && b.at > 0
+}
+
+func (b *Book[T]) read() error {
+	var (
+		before, own string
+		record      []byte
+		format      error
+		lines       *journal.Reader
+	)
+	lines = journal.NewReader(b.file, b.at, func(line []byte) (ok bool) {
+		if lines.Offset == 0 {
+			format = b.checkFormat(line)
+			return string(line) == b.Format+version
+		}
+		before, record, own, ok = parse(line)
+		return ok
+	})
+	damage := func(reason string) error { return &journal.DamagedError{Path: b.Path, Offset: b.at, Reason: reason} }
+	for {
+		_, err := lines.Next()
+		switch {
+		case format != nil:
+			return format
+		case err == io.EOF && b.at > 0 && !lines.Continues():
+			return nil
+		case err == io.EOF || err == journal.ErrDamaged:
+			return damage(journal.ErrDamaged.Error())
+		case err != nil:
+			return err
+		case b.at > 0 && before != b.last:
+			return damage("records are missing before it, or not in their order")
+		case b.at > 0:
+			if err := b.total.Take(record); err != nil {
+				return damage(err.Error())
+			}
+			b.last = own
+		}
+		b.at = lines.Offset
+	}
+}
+
+// damaged returns an error about the file as people and programs see it.
+func (b *Book[T]) damaged(err error) error {
+	e, ok := errors.AsType[*journal.DamagedError](err)
+	if _, done := fault.Find(err); !ok || done {
+		return err
+	}
+	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "journal").On("path", e.Path).
+		Because(fmt.Sprintf("it is the %s of all threads of this user: restore it from a backup", strings.TrimPrefix(b.Format, "rye "))).Try("rye docs threads")
+}

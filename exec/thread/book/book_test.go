@@ -1,0 +1,328 @@
+package book_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/exec/thread/book"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv("RYE_TEST_BOOK"); path != "" {
+		child(path, os.Getenv("RYE_TEST_NAME"))
+	}
+	os.Exit(m.Run())
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A word counts for its name.
+type word struct {
+	Name string `json:"name"`
+	N    int    `json:"n"`
+}
+
+// words are a total: the last number of each name, which may only rise by one.
+type words struct{ last map[string]int }
+
+func (w *words) Take(b []byte) error {
+	var r word
+	if err := json.Unmarshal(b, &r); err != nil {
+		return err
+	}
+	if was, ok := w.last[r.Name]; ok && r.N != was+1 || r.Name == "" {
+		return errors.New("a number is left out")
+	}
+	w.last[r.Name] = r.N
+	return nil
+}
+
+func (w *words) Records() (all [][]byte) {
+	for name, n := range w.last {
+		b, _ := json.Marshal(word{name, n})
+		all = append(all, b)
+	}
+	slices.SortFunc(all, bytes.Compare)
+	return all
+}
+
+func open(t testing.TB, path string) *book.Book[*words] {
+	b := &book.Book[*words]{Path: path, Format: "rye words", Empty: func() *words { return &words{map[string]int{}} }}
+	if t != nil {
+		t.Cleanup(func() { b.Close() })
+	}
+	return b
+}
+
+// say counts a name on.
+func say(b *book.Book[*words], name string) (n int, err error) {
+	err = b.Change(context.Background(), func(w *words) ([]any, error) {
+		n = w.last[name] + 1
+		return []any{word{name, n}}, nil
+	})
+	return n, err
+}
+
+func last(t testing.TB, path string) map[string]int {
+	t.Helper()
+	var all map[string]int
+	must(t, open(t, path).View(func(w *words) error { all = w.last; return nil }))
+	return all
+}
+
+// child counts its name on for ever, and says how far it is.
+func child(path, name string) {
+	b := open(nil, path)
+	for {
+		n, err := say(b, name)
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		fmt.Println(n)
+	}
+}
+
+// TestKilled: of processes that are killed while they write, everything is there that was durable, and others go on.
+func TestKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "words")
+	self, err := os.Executable()
+	must(t, err)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	said := map[string]string{}
+	for i := range 12 {
+		name := fmt.Sprint("child", i)
+		c := exec.Command(self)
+		c.Env = []string{"RYE_TEST_BOOK=" + path, "RYE_TEST_NAME=" + name}
+		out, err := c.StdoutPipe()
+		must(t, err)
+		must(t, c.Start())
+		group.Go(func() {
+			lines := bufio.NewScanner(out)
+			for n := 0; lines.Scan(); n++ {
+				mu.Lock()
+				said[name] = lines.Text()
+				mu.Unlock()
+				if n == 5+3*i {
+					c.Process.Kill()
+				}
+			}
+			c.Wait()
+		})
+	}
+	group.Wait()
+	all := last(t, path)
+	for i := range 12 {
+		name := fmt.Sprint("child", i)
+		if n := fmt.Sprint(all[name]); len(said[name]) > len(n) || len(said[name]) == len(n) && said[name] > n || all[name] < 5 {
+			t.Errorf("%s said %q, %s is there", name, said[name], n)
+		}
+	}
+	if _, err := say(open(t, path), "after"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFaults: whichever change of a file fails, with nothing, half or all of it done: what was acknowledged is there, and the
+// next change works, in the same Book and in another.
+func TestFaults(t *testing.T) {
+	for _, mode := range []string{"fails", "torn", "dies"} {
+		for fail := 0; ; fail++ {
+			path := filepath.Join(t.TempDir(), "state", "words")
+			b := open(t, path)
+			at, failed := 0, false
+			b.Hook = func(op, file string, text []byte) error {
+				if at++; at-1 < fail || failed && (mode != "dies" || op != "truncate") {
+					return nil
+				}
+				failed = true
+				if op == "write" && mode != "fails" {
+					must(t, tear(file, text))
+				}
+				return errors.New("broken")
+			}
+			acknowledged := 0
+			for range 3 {
+				if n, err := say(b, "x"); err == nil {
+					acknowledged = n
+				}
+			}
+			b.Hook = nil
+			n, err := say(b, "x")
+			if err != nil || n <= acknowledged {
+				t.Fatalf("%s at %d: %d after %d, %v", mode, fail, n, acknowledged, err)
+			}
+			m, err := say(open(t, path), "x")
+			if err != nil || m != n+1 || last(t, path)["x"] != m {
+				t.Fatalf("%s at %d: %d after %d, %v", mode, fail, m, n, err)
+			}
+			if !failed {
+				break
+			}
+		}
+	}
+}
+
+// tear writes half of what was to be added.
+func tear(file string, text []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(text[:len(text)/2])
+	return err
+}
+
+// TestTogether: changes of many goroutines and Books are all there, and share their syncs.
+func TestTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "words")
+	a, b := open(t, path), open(t, path)
+	var mu sync.Mutex
+	syncs := 0
+	a.Hook = func(op, file string, _ []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if op == "sync" && file == path {
+			syncs++
+		}
+		return nil
+	}
+	var group sync.WaitGroup
+	for i := range 400 {
+		to := a
+		if i%40 == 0 {
+			to = b
+		}
+		group.Go(func() {
+			if _, err := say(to, fmt.Sprint("n", i%20)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	for name, n := range last(t, path) {
+		if n != 20 {
+			t.Errorf("%s: %d", name, n)
+		}
+	}
+	if syncs >= 360 {
+		t.Errorf("%d syncs", syncs)
+	}
+}
+
+// TestRefused: an error of decide is returned as it is and writes nothing, with or without other changes beside it.
+func TestRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "words")
+	b := open(t, path)
+	no := errors.New("no")
+	if err := b.Change(t.Context(), func(*words) ([]any, error) { return nil, no }); err != no {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a book of nothing: %v", err)
+	}
+	_, err := say(b, "x")
+	must(t, err)
+	must(t, b.Change(t.Context(), func(*words) ([]any, error) { return nil, nil }))
+	for _, bad := range []any{word{"x", 9}, func() {}, word{strings.Repeat("x", 70_000), 1}} {
+		if err := b.Change(t.Context(), func(*words) ([]any, error) { return []any{word{"y", 1}, bad}, nil }); err == nil {
+			t.Errorf("%T is taken", bad)
+		}
+	}
+	if all := last(t, path); len(all) != 1 || all["x"] != 1 {
+		t.Error(all)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Change(ctx, func(*words) ([]any, error) { return []any{word{"x", 2}}, nil }); err == nil {
+		t.Error("written for a caller that is gone")
+	}
+}
+
+// TestDamage: lines that were changed, left out or moved, another file, a newer format, and a book that is gone.
+func TestDamage(t *testing.T) {
+	edit := func(f func([][]byte) [][]byte) func([]byte) []byte {
+		return func(b []byte) []byte { return bytes.Join(f(bytes.SplitAfter(b, []byte("\n"))), nil) }
+	}
+	for name, change := range map[string]func([]byte) []byte{
+		"changed":  func(b []byte) []byte { return bytes.Replace(b, []byte(`"n":2`), []byte(`"n":7`), 1) },
+		"left out": edit(func(l [][]byte) [][]byte { return slices.Delete(l, 1, 2) }),
+		"moved":    edit(func(l [][]byte) [][]byte { l[1], l[2] = l[2], l[1]; return l }),
+		"twice":    edit(func(l [][]byte) [][]byte { return slices.Insert(l, 2, l[1]) }),
+		"other":    func([]byte) []byte { return []byte("hello\n") },
+		"empty":    func([]byte) []byte { return nil },
+		"newer":    func(b []byte) []byte { return bytes.Replace(b, []byte("words/1"), []byte("words/2"), 1) },
+		"gone":     nil,
+	} {
+		path := filepath.Join(t.TempDir(), "words")
+		b := open(t, path)
+		for range 3 {
+			_, err := say(b, "x")
+			must(t, err)
+		}
+		text, err := os.ReadFile(path)
+		must(t, err)
+		if must(t, os.Remove(path)); change != nil {
+			must(t, os.WriteFile(path, change(text), 0o600))
+		}
+		want := fault.Integrity
+		if name == "newer" {
+			want = fault.VersionMismatch
+		}
+		err = open(t, path).View(func(*words) error { return nil })
+		_, bad := say(open(t, path), "x")
+		if fault.CodeOf(err) != want || fault.CodeOf(bad) != want {
+			t.Errorf("%s: %v, %v", name, err, bad)
+		}
+		if _, own := errors.AsType[*journal.DamagedError](err); own != (want == fault.Integrity) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestTakenBack: a line that was read before it was durable, and was taken back, is forgotten.
+func TestTakenBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "words")
+	a, b := open(t, path), open(t, path)
+	_, err := say(a, "x")
+	must(t, err)
+	text, err := os.ReadFile(path)
+	must(t, err)
+	_, err = say(a, "x")
+	must(t, err)
+	must(t, b.View(func(w *words) error {
+		if w.last["x"] != 2 {
+			t.Errorf("%v", w.last)
+		}
+		return nil
+	}))
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	must(t, errors.Join(f.Truncate(int64(len(text))), f.Close()))
+	if n, err := say(open(t, path), "y"); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if n, err := say(b, "x"); n != 2 || err != nil {
+		t.Error(n, err)
+	}
+}

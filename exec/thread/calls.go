@@ -1,0 +1,154 @@
+package thread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/agent"
+	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// maxCalls is how many calls one turn may have.
+const maxCalls = 256
+
+type object = map[string]any
+
+// A toolCall is a call of the model, as the record has it.
+type toolCall struct {
+	*calls.Call
+	artifact *transcript.Artifact
+	text     string // that the model is given
+	over     bool
+}
+
+// number gives a call its name in the record.
+func (t *thread) number(c *calls.Call) *toolCall {
+	t.called++
+	c.Record = fmt.Sprintf("c%d", t.called)
+	return &toolCall{Call: c}
+}
+
+// makeCalls makes the calls of one turn, and returns the messages with their results.
+func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
+	var wanted []provider.ToolCall
+	if err := fromJSON(v, &wanted); err != nil {
+		return nil, fault.New(fault.Validation, "the loop makes calls that can't be read: %v", err)
+	}
+	if len(wanted) > maxCalls {
+		return nil, fault.New(fault.Limit, "the model makes %d calls in one turn; at most %d are allowed", len(wanted), maxCalls)
+	}
+	calls := make([]*toolCall, len(wanted))
+	for i, w := range wanted {
+		calls[i] = t.number(t.calls.Prepare(ctx, w))
+	}
+	if err := t.beforeCalls(ctx, calls); err != nil {
+		return nil, err
+	}
+	workers := 1
+	if !slices.ContainsFunc(calls, func(c *toolCall) bool { return c.Risk != "read" && c.Child == "" }) {
+		workers = int(t.plan.Settings.Concurrent)
+	}
+	t.shares(calls)
+	for rest := calls; len(rest) > 0; {
+		n := 1
+		if workers > 1 {
+			n = len(rest)
+		}
+		if err := t.batch(ctx, rest[:n], workers); err != nil {
+			return nil, err
+		}
+		if err := t.afterCalls(ctx, rest[:n]); err != nil {
+			return nil, err
+		}
+		rest = rest[n:]
+		if t.calls.Returned() != nil {
+			return nil, t.afterReturn(ctx)
+		}
+	}
+	if err := t.afterStep(ctx, len(calls)); err != nil {
+		return nil, err
+	}
+	messages := make([]any, len(calls))
+	for i, c := range calls {
+		m := object{"role": "tool", "call_id": c.ID, "text": c.text}
+		if c.Result.Status != transcript.CallOK {
+			m["failed"] = true
+		}
+		messages[i] = m
+		t.added += int64(len(c.text))
+	}
+	return messages, nil
+}
+
+// batch makes calls side by side. Each is in the record before it begins, and its result before anything else happens.
+func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) error {
+	events := make([]transcript.Payload, len(calls))
+	for i, c := range calls {
+		e := transcript.CallStarted{Call: c.Record, ID: c.ID, Turn: t.turn, Name: c.Name, Digest: c.Digest, Risk: c.Risk, Input: c.Input, Child: c.Child}
+		if c.Ref != (model.Ref{}) {
+			e.Ref = c.Ref.String()
+		}
+		if c.Input == nil {
+			e.Input = c.Raw
+		}
+		events[i] = e
+	}
+	had, err := t.recorder.Append(t.turn, true, events...)
+	if err != nil {
+		return err
+	}
+	for i, e := range had {
+		var was transcript.CallStarted
+		if err := e.Decode(&was); err != nil {
+			return err
+		}
+		calls[i].Begun, calls[i].Child = true, was.Child
+	}
+	err = cas.Parallel(ctx, workers, len(calls), func(ctx context.Context, i int) error { return t.make(ctx, calls[i]) })
+	var results []transcript.Payload
+	for _, c := range calls {
+		if !c.over {
+			break // the results keep their order in the record
+		}
+		if c.artifact != nil {
+			results = append(results, *c.artifact)
+		}
+		results = append(results, c.Result)
+	}
+	return errors.Join(err, t.append(false, results...))
+}
+
+// make makes a call. What it fails of is its result.
+func (t *thread) make(ctx context.Context, c *toolCall) error {
+	if c.Begun {
+		if done, err := t.recall(ctx, c); done || err != nil {
+			return err
+		}
+	}
+	text, err := c.Make(ctx)
+	if err != nil {
+		return err
+	}
+	return t.guard(ctx, c, text)
+}
+
+// guard makes a result what the model is given: JSON, or what the guard makes of an artifact.
+func (t *thread) guard(ctx context.Context, c *toolCall, text string) (err error) {
+	c.over, c.text, c.Result.Result = true, text, cas.Sum([]byte(text))
+	if len(text) > agent.MaxGuarded {
+		c.Result.Artifact = c.Result.Result
+		c.artifact = &transcript.Artifact{Call: c.Record, Digest: c.Result.Result, Media: "application/json", Content: text}
+		if c.text, err = t.Agents().Guard(ctx, c.Name, t.calls.Artifacts.Keep(text), text, t.share()); err != nil {
+			return err
+		}
+	}
+	c.Result.Output = c.text
+	return nil
+}

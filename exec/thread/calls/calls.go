@@ -1,0 +1,280 @@
+// Package calls decides what the calls of a thread's model do, and does it.
+//
+//	c := maker.Prepare(ctx, call)   finds the item, and whether the thread may use it
+//	text, err := c.Make(ctx)        what the model is given, and c.Result what the record has
+//
+// What is wrong with a call is its result, as JSON's {"error": {"code": …, "message": …}}: the model goes on with it. An error of
+// Make ends the thread.
+package calls
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/permission"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread/agent"
+	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/artifact"
+	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/spawn"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+type object = map[string]any
+
+// A Call is a call of the model on its way.
+type Call struct {
+	provider.ToolCall
+	Record string // its name in the record: c1, c2, …
+	Ref    model.Ref
+	Digest cas.Digest // of the item
+	Risk   string
+	Inside bool         // nothing but this thread is changed by it
+	Spawn  *spawn.Child // that it starts; nil for none
+	Child  string       // the id of that thread
+	Begun  bool         // the record says so
+	Chosen bool         // rye itself chooses its directive
+	Part   int64        // of what is left of the budget that thread may have one such part, unless it says how much
+
+	Result transcript.CallResult
+	do     func(context.Context) (*Outcome, error)
+}
+
+// An Outcome is what came of a call.
+type Outcome struct {
+	Value  any
+	Failed bool
+	Cost   int64 // nano-dollars, of a child
+	exec   *exec.Result
+}
+
+// A Maker makes the calls of one thread. It is safe for many goroutines.
+type Maker struct {
+	Plan      *plan.Plan
+	Thread    string // its id
+	Own       bool   // the directives that lead to its calls are the user's own
+	Principal string
+	Approver  *approve.Approver
+	Child     func(context.Context, *Call) (*Outcome, error) // runs the thread that a call starts
+	NewID     func(directive string) string                  // of a thread
+	Artifacts artifact.Store
+
+	flow     approve.Flow
+	mu       sync.Mutex
+	returned map[string]any
+}
+
+// Returned are the outputs that the model has returned, nil before.
+func (m *Maker) Returned() map[string]any {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.returned
+}
+
+// Make makes a call, and returns what came of it as JSON.
+func (c *Call) Make(ctx context.Context) (text string, err error) {
+	began := time.Now()
+	out, err := c.do(ctx)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	c.Result.Call, c.Result.Status, c.Result.Duration = c.Record, transcript.CallOK, time.Since(began)
+	if err != nil {
+		e := fault.Of(err)
+		out = &Outcome{Failed: true, Value: results.Fault(e)}
+		c.Result.Error, c.Result.Status = results.Recorded(e), transcript.CallFailed
+		if e.Line().Exit == fault.ExitRefused {
+			c.Result.Status = transcript.CallRefused
+		}
+	} else if out.Failed {
+		c.Result.Status = transcript.CallFailed
+	}
+	c.Result.Cost = out.Cost
+	if r := out.exec; r != nil {
+		c.Result.Exec, c.Result.Receipt = r.ID, r.Digest
+		if r.Status == record.Timeout {
+			c.Result.Status = transcript.CallTimeout
+		}
+	}
+	b, err := jcs.Append(nil, out.Value)
+	return string(b), err
+}
+
+// Refuse makes an error the result of the call.
+func (c *Call) Refuse(err error) *Call {
+	c.do = func(context.Context) (*Outcome, error) { return nil, err }
+	return c
+}
+
+// Prepare finds out what a call would do.
+func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
+	c := &Call{ToolCall: w, Risk: "read"}
+	if w.Raw != "" {
+		return c.Refuse(fault.New(fault.Parsing, "the arguments of %s are not a JSON object", w.Name))
+	}
+	if w.Input == nil {
+		w.Input = object{}
+	}
+	if it := m.Plan.Named.Items[w.Name]; it != nil {
+		return m.tool(ctx, c, it.Ref, w.Input, false)
+	}
+	for _, tool := range m.Plan.Tools() {
+		if tool.Name != w.Name {
+			continue
+		}
+		schema, err := params.Compile(tool.Schema)
+		if err == nil {
+			c.Input, err = schema.Complete(w.Input)
+		}
+		if err != nil {
+			c.Input = w.Input
+			return c.Refuse(err)
+		}
+		return m.prepare(ctx, c)
+	}
+	return c.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", w.Name).Near(w.Name, offer.Names(m.Plan.Tools())))
+}
+
+// prepare decides about a call of one of rye's own tools whose arguments are sound.
+func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
+	text := func(name string) string { s, _ := c.Input[name].(string); return s }
+	switch c.Name {
+	case offer.Return:
+		return m.give(c, c.Input)
+	case offer.Search:
+		c.do = func(ctx context.Context) (*Outcome, error) {
+			return m.search(ctx, text("query"), text("scope"), c.Input["limit"])
+		}
+		return c
+	}
+	given, ok := c.Input["parameters"].(object)
+	if !ok {
+		given = object{}
+	}
+	dry, _ := c.Input["dry_run"].(bool)
+	ref, err := model.ParseRef(text("item_type") + ":" + text("item_id"))
+	if err != nil {
+		return c.Refuse(fault.Wrap(err, "invalid item: %v", err))
+	}
+	if tools := m.Plan.Meaning.Tools(ref.ID); ref.Kind == "tool" && len(tools) == 1 {
+		ref.ID = tools[0]
+	}
+	if c.Name == offer.Sign {
+		return m.sign(c, ref)
+	}
+	if c.Name == offer.Execute && ref.Kind == "tool" {
+		return m.tool(ctx, c, ref, given, dry)
+	}
+	verb, read := capability.Load, func(it *ai.Item) (object, error) {
+		return object{"ref": ref.String(), "text": string(it.Bytes)}, nil
+	}
+	if c.Name == offer.Execute {
+		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return Text(it, given) }
+	}
+	it, err := m.permitted(ctx, c, verb, ref)
+	if err != nil {
+		return c.Refuse(err)
+	}
+	c.do = func(context.Context) (*Outcome, error) {
+		text, err := read(it)
+		return &Outcome{Value: text}, err
+	}
+	return c
+}
+
+// tool decides about a call of a tool, whatever name the model calls it by.
+func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, dry bool) *Call {
+	switch ref.ID {
+	case permission.Starts:
+		if err := m.Plan.Allows(capability.Execute, "tool", permission.Starts); err != nil {
+			return c.Refuse(err)
+		}
+		if err := m.starts(c, given); err != nil {
+			return c.Refuse(err)
+		}
+		return c
+	case permission.Return:
+		return m.give(c, given)
+	case permission.Reads:
+		c.do = func(context.Context) (*Outcome, error) {
+			page, err := m.Artifacts.Read(given)
+			return &Outcome{Value: page}, err
+		}
+		return c
+	}
+	it, err := m.permitted(ctx, c, capability.Execute, ref)
+	if err != nil {
+		return c.Refuse(err)
+	}
+	c.Risk = it.Model.Tool.Risk.String()
+	c.do = func(ctx context.Context) (*Outcome, error) { return m.execute(ctx, it, given, dry) }
+	return c
+}
+
+// sign decides about a signature. What is signed needn't be pinned, and the user is asked about each.
+func (m *Maker) sign(c *Call, ref model.Ref) *Call {
+	c.Ref, c.Risk = ref, "write"
+	if err := m.Plan.Allows(capability.Sign, ref.Kind, ref.ID); err != nil {
+		return c.Refuse(err)
+	}
+	c.do = func(ctx context.Context) (*Outcome, error) {
+		signed, err := m.Approver.Sign(ctx, m.Thread, ref)
+		return &Outcome{Value: signed}, err
+	}
+	return c
+}
+
+// Starts makes a call of rye itself that starts a thread and waits for it.
+func (m *Maker) Starts(given map[string]any) (*Call, error) {
+	c := &Call{ToolCall: provider.ToolCall{Name: offer.Execute, Input: object{"item_type": "tool", "item_id": permission.Starts}}, Risk: "read"}
+	return c, m.starts(c, given)
+}
+
+// starts makes a call one that starts a thread and waits for it.
+func (m *Maker) starts(c *Call, given object) (err error) {
+	if c.Spawn, err = spawn.Parse(given); err != nil {
+		return err
+	}
+	c.Child = m.NewID(c.Spawn.Directive.ID)
+	c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }
+	return nil
+}
+
+// Text returns the text of a directive, with its inputs filled in, or of knowledge.
+func Text(it *ai.Item, given map[string]any) (map[string]any, error) {
+	if it.Model.Directive == nil {
+		return object{"ref": it.Ref.String(), "text": it.Model.Body}, nil
+	}
+	schema, err := plan.Inputs(it)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := schema.Complete(given)
+	return object{"ref": it.Ref.String(), "text": agent.Fill(agent.Prompt(it.Model), inputs)}, err
+}
+
+// permitted returns an item that the directive's permissions and the policies let a call use.
+func (m *Maker) permitted(ctx context.Context, c *Call, verb string, ref model.Ref) (*ai.Item, error) {
+	c.Ref = ref
+	if err := m.Plan.Allows(verb, ref.Kind, ref.ID); err != nil {
+		return nil, err
+	}
+	it, err := m.Plan.Agents.Session.Item(ctx, ref)
+	if err == nil {
+		c.Digest = it.Raw
+	}
+	return it, err
+}

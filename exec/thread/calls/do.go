@@ -1,0 +1,106 @@
+package calls
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/search"
+	"github.com/rye-build/rye/ai/search/query"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// execute runs a tool in the sandbox for strangers, as the user isn't present. If the directives that lead to the call are the
+// user's own, so are their tools.
+func (m *Maker) execute(ctx context.Context, it *ai.Item, given object, dry bool) (*Outcome, error) {
+	ref, s := it.Ref, m.Plan.Agents.Session
+	call := &exec.Call{Ref: ref, Door: m.flow.Door(m.Approver, m.Thread, m.Plan.Directive.Ref.String()), Params: params.Values(given),
+		Principal: m.Principal, Stranger: true, Declared: m.Own, Within: &m.Plan.Caps, Dry: dry}
+	if dry {
+		p, err := s.Prepare(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		return &Outcome{Value: object{"dry_run": true, "ref": ref.String()}}, p.Close()
+	}
+	m.flow.Add(it)
+	r, err := s.Call(ctx, call, nil)
+	if err != nil {
+		return nil, err
+	}
+	value := object{"success": !r.Failed, "data": r.Value}
+	if r.Failed {
+		value["error"] = object{"code": cmp.Or(r.Code, string(fault.Failed)), "message": cmp.Or(r.Failure, r.Ended, "the tool failed")}
+	}
+	return &Outcome{Value: value, Failed: r.Failed, exec: r}, nil
+}
+
+// search finds items, those that the permissions are about.
+func (m *Maker) search(ctx context.Context, words, scope string, limit any) (*Outcome, error) {
+	s, err := query.ParseScope(scope)
+	if err != nil {
+		return nil, err
+	}
+	if s.Kind == "" {
+		return nil, fault.New(fault.Validation, "the scope %q names no kind of items", scope)
+	}
+	if err := m.Plan.Allows(capability.Search, s.Kind, s.ID); err != nil {
+		return nil, err
+	}
+	q, err := query.Parse(words)
+	if err != nil {
+		return nil, err
+	}
+	n, _ := jcs.Number(limit)
+	found, err := m.Plan.Agents.Session.Search(ctx, search.Request{Query: q, Scope: s, Limit: int(n)})
+	if err != nil {
+		return nil, err
+	}
+	hits := []any{}
+	for _, h := range found.Results {
+		hits = append(hits, object{"ref": h.Ref, "title": h.Title, "description": h.Description})
+	}
+	return &Outcome{Value: object{"total": found.Total, "results": hits}}, nil
+}
+
+// give makes a call one that returns the outputs of the directive.
+func (m *Maker) give(c *Call, values object) *Call {
+	c.Inside = true
+	c.do = func(context.Context) (*Outcome, error) {
+		if err := m.checkOutputs(values); err != nil {
+			return nil, err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.returned = values
+		return &Outcome{Value: object{"success": true}}, nil
+	}
+	return c
+}
+
+// checkOutputs refuses what isn't the outputs that the directive declares.
+func (m *Maker) checkOutputs(values object) error {
+	outputs := m.Plan.Directive.Model.Directive.Outputs
+	var missing []string
+	for _, o := range outputs {
+		if values[o.Name] == nil {
+			missing = append(missing, o.Name)
+		}
+	}
+	switch {
+	case len(outputs) == 0:
+		return fault.New(fault.Validation, "the directive declares no outputs")
+	case len(missing) > 0:
+		return fault.New(fault.Validation, "outputs are missing: %s", strings.Join(missing, ", ")).On("missing", missing)
+	}
+	schema, err := params.Compile(m.Plan.Directive.Model.Interface().Output)
+	if err == nil {
+		err = schema.Check(values)
+	}
+	return err
+}

@@ -1,0 +1,135 @@
+package thread
+
+import (
+	"context"
+	"math"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+)
+
+// inherit bounds a child by its parent: it may do what both may, and its limits are at most those of the parent.
+func (t *thread) inherit() error {
+	if err := t.plan.Narrow(t.parent.plan.Caps); err != nil {
+		return err
+	}
+	t.limits.Cap(&t.parent.limits)
+	if t.limits.Depth < 0 {
+		return fault.New(fault.Limit, "the thread has reached a limit: depth_exceeded").On("limit", "depth_exceeded")
+	}
+	return nil
+}
+
+// own reports whether the directives of the thread and of those above it are the user's own.
+func (t *thread) own() bool { return t.plan.Owned && !t.foreign && (t.parent == nil || t.parent.own()) }
+
+// fund opens the account of the thread. Of what its parent has left it gets what it asks for, or as much as there is; if neither
+// the directive nor the caller says how much, a share of that.
+func (t *thread) fund(ctx context.Context) error {
+	open := func() error {
+		if err := t.Ledger.Do(ctx, ledger.Open(t.id, t.parentID(), t.seat.Epoch, t.limits.Budget(), t.Now())); err != nil {
+			return err
+		}
+		t.money.Attach(t.Ledger, &ledger.Account{Thread: t.id, Epoch: t.seat.Epoch})
+		return nil
+	}
+	if t.parent == nil {
+		return open()
+	}
+	wanted := t.limits.Spend
+	for try := 0; ; try++ {
+		left, err := t.parent.money.Left(ctx)
+		if err != nil {
+			return err
+		}
+		if left != limits.Unlimited {
+			t.limits.Spend = min(wanted, left/max(t.part, 1))
+		}
+		const tries = 100 // siblings take from the same budget at once
+		if err := open(); !noMoney(err) || try == tries {
+			return err
+		}
+	}
+}
+
+// noMoney reports whether an error says that there isn't enough money.
+func noMoney(err error) bool { return err != nil && fault.CodeOf(err) == fault.Budget }
+
+// shares divides what is left of the budget: each child that calls start may have one part, and one stays.
+func (t *thread) shares(calls []*toolCall) {
+	n := int64(1)
+	for _, c := range calls {
+		if c.Spawn != nil {
+			n++
+		}
+	}
+	for _, c := range calls {
+		if c.Spawn != nil {
+			c.Part = n
+		}
+	}
+}
+
+// runChild runs a child to its end. A child that was begun by another process goes on.
+func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, error) {
+	r, err := t.rejoin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	spent := int64(math.Round((r.Cost.Spend + r.Cost.Below) * limits.Nano))
+	t.money.Child(spent)
+	t.tell("")
+	value := object{"success": r.Success, "status": r.Status, "thread_id": r.Thread, "directive": r.Directive, "result": r.Result, "cost": results.Values(r.Cost)}
+	if r.Outputs != nil {
+		value["outputs"] = r.Outputs
+	}
+	if r.Error != nil {
+		value["error"] = results.Fault(r.Error)["error"]
+	}
+	return &calls.Outcome{Value: value, Failed: !r.Success, Cost: spent}, nil
+}
+
+// rejoin starts a child, or finds the one that was begun.
+func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
+	if c.Begun {
+		if _, err := registry.Get(ctx, t.Registry, c.Child); err == nil || fault.CodeOf(err) != fault.NotFound { // or it never began
+			return t.goesOn(ctx, c.Child, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live.below(), parent: t})
+		}
+	}
+	return t.Run(ctx, &Start{Directive: c.Spawn.Directive, Inputs: params.Values(c.Spawn.Inputs), Model: c.Spawn.Model, Limits: c.Spawn.Limits, Principal: t.Principal,
+		Approver: t.Approver, Live: t.Live.below(), parent: t, chosen: c.Chosen, id: c.Child, part: c.Part})
+}
+
+// goesOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over to.
+func (e *Engine) goesOn(ctx context.Context, id string, how *Resume) (*Result, error) {
+	row, err := registry.Get(ctx, e.Registry, id)
+	if err != nil {
+		return nil, err
+	}
+	if !row.State.Ended() {
+		how.Thread = id
+		return e.Resume(ctx, how)
+	}
+	r, err := results.Of(row.Dir())
+	if err != nil || r.Status != Continued {
+		return r, err
+	}
+	before := r.Cost
+	if r, err = e.goesOn(ctx, r.Next, how); r != nil {
+		r.Cost.Add(before)
+	}
+	return r, err
+}
+
+// parentID returns the thread above, "" if there is none. A child that is resumed alone has one that this process doesn't drive.
+func (s *Start) parentID() string {
+	if s.parent != nil {
+		return s.parent.id
+	}
+	return s.under
+}

@@ -1,0 +1,55 @@
+// Package thread runs directives: a model follows the text of a directive, under capabilities, limits and a budget, and
+// everything that happens is in a transcript that a public key proves.
+//
+//	engine := &thread.Engine{Session: s, Loops: loops, Dir: ".ai/threads", Program: "rye 2.0.0"}
+//	result, err := engine.Run(ctx, &thread.Start{Directive: ref, Inputs: inputs})
+//
+// # Who decides what
+//
+// A loop (package loop) decides what the thread does next: it is data, tool:rye/agent/loop, which a project may override. Around
+// each thing that it asks for this package enforces what no loop can change:
+//
+//	limits        before each model call turns, tokens, spend and duration are compared: a limit of n allows n
+//	budget        before each model call its worst case must fit into what is left of tokens and spend
+//	window        a request that is wider than the model's context window isn't sent: the loop gets LIMIT_EXCEEDED
+//	capabilities  each call of the model is one that the directive declares, by its inner item, and the policies allow
+//	hooks         of the directive and of config are asked at each event (package hook), and can end the thread, not free it
+//	record        what is asked, answered, called and decided is in the transcript before it has an effect
+//
+// # The first message
+//
+// The directive's text with its inputs filled in: {input:NAME} is the input, {input:NAME?} is nothing if the input is missing,
+// and {input:NAME:TEXT} is TEXT. A directive whose steps stand in its XML is sent with them. Inputs are checked and completed by
+// the directive's declarations, as a tool's parameters are.
+//
+// # The tools of the model
+//
+//	rye_execute       runs a tool, gives the text of a directive with its inputs filled in, or that of knowledge
+//	rye_load          gives the file of an item
+//	rye_search        finds items
+//	directive_return  ends the thread with the directive's outputs, if it declares any
+//
+// A result is JSON. An error is {"error": {"code": …, "message": …}}, as at every door of rye; the model goes on with it. A
+// result of more than 16 KiB is an artifact: the model is given its beginning and reads the rest by rye_execute of
+// rye/agent/threads/artifact_read {ref, offset, limit}.
+//
+// Calls of one turn run side by side if each is of a tool of risk read, at most five at once; all others in order. Results
+// keep the model's order.
+//
+// # How a thread ends
+//
+//	completed     the loop ended it with a result and, where the directive declares outputs, with all of them
+//	error         the model can't be reached, or the loop fails
+//	interrupted   a limit or the budget is reached, or its user stops it: Resume goes on
+//	cancelled     its user doesn't want it any more
+//
+// # Resume and replay
+//
+// Both run the loop again from its start and answer it from the transcript (package tape). Every event that the thread would
+// write is matched with the recorded one (package recorder). Where the record ends, a thread that is resumed goes live, and one
+// that is played back ends. So what has an effect, or comes from outside, has to be taken from the record as long as that is
+// played: answer does it for model calls, recall for calls of tools.
+//
+// A call that has begun and has no result is unknown: it is made again if its risk is read, or if it is a child, which goes on;
+// else its result says so to the model. A model call without an answer is made again, and what it had reserved is spent.
+package thread

@@ -1,0 +1,73 @@
+// Package drive makes this process the driver of a thread: it claims the thread in the registry, and from then on each write to
+// the transcript is made under that claim.
+package drive
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// A Seat is the place of a thread's driver.
+type Seat struct {
+	Registry registry.Registry
+	ID       string
+	Dir      string // of the thread
+	Epoch    int64
+}
+
+// Begin registers a new thread, whose directory will be below dir, makes the directory and claims the thread. A thread with a
+// parent is one of at most spawns children.
+func Begin(ctx context.Context, r registry.Registry, dir string, row *registry.Thread, spawns int64) (*Seat, error) {
+	root := filepath.Dir(filepath.Dir(dir))
+	err := os.MkdirAll(root, 0o700)
+	if err == nil {
+		row.Project, err = registry.ProjectAt(root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Create(ctx, row, spawns); err != nil {
+		return nil, err
+	}
+	return Again(ctx, r, row)
+}
+
+// Again makes the directory of a thread that is registered, and claims the thread.
+func Again(ctx context.Context, r registry.Registry, row *registry.Thread) (*Seat, error) {
+	if err := os.MkdirAll(row.Dir(), 0o700); err != nil {
+		return nil, err
+	}
+	return Claim(ctx, r, row)
+}
+
+// Claim takes over a thread whose row was seen.
+func Claim(ctx context.Context, r registry.Registry, row *registry.Thread) (*Seat, error) {
+	host, _ := os.Hostname()
+	claimed, err := r.Claim(ctx, row.ID, row.Epoch, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host})
+	if err != nil {
+		return nil, err
+	}
+	return &Seat{Registry: r, ID: row.ID, Dir: row.Dir(), Epoch: claimed.Epoch}, nil
+}
+
+// Leave gives the thread its state.
+func (s *Seat) Leave(ctx context.Context, state registry.State, next string) error {
+	return s.Registry.Set(ctx, s.ID, s.Epoch, state, next)
+}
+
+// Driver is what the transcript has of the claim.
+func (s *Seat) Driver(k *exec.Kernel, program string) transcript.Driver {
+	host, _ := os.Hostname()
+	return transcript.Driver{Epoch: s.Epoch, Host: host, Process: os.Getpid(), Start: proc.Start(os.Getpid()), Program: program, Voucher: k.Voucher}
+}
+
+// Guard locks the thread for one write, unless another process has claimed it: see transcript.Options.
+func (s *Seat) Guard() (release func(), err error) {
+	return s.Registry.Hold(context.Background(), s.ID, s.Epoch)
+}

@@ -1,0 +1,252 @@
+package thread
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread/agent"
+	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/loop"
+	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// An Engine runs threads. It is safe for many goroutines.
+type Engine struct {
+	Session *session.Session
+	Loops   *loop.Host
+	Dir     string // of the threads: .ai/threads of the project
+	Program string // that drives them, as in "rye 2.0.0"
+	Now     func() time.Time
+
+	Registry registry.Registry
+	Ledger   ledger.Ledger
+	// Hook sees each change of a transcript before it is made. Tests inject faults this way.
+	Hook func(op, path string, b []byte) error
+}
+
+// Agents runs the items that decide beside the loop.
+func (e *Engine) Agents() *agent.Runner { return &agent.Runner{Session: e.Session, Loops: e.Loops} }
+
+// Local returns the registry and the ledger of this machine, which are in a user's state directory. The caller closes them.
+func Local(state string, now func() time.Time) (*registry.Local, *ledger.Local) {
+	dir := filepath.Join(state, "threads")
+	return registry.Open(filepath.Join(dir, "registry"), now, nil), ledger.In(filepath.Join(dir, "ledger"), nil)
+}
+
+// A Start says what to run.
+type Start struct {
+	Directive model.Ref
+	Inputs    func(*params.Schema) (map[string]any, error) // given once; nil for none
+	Model     string                                       // a tier or a model, instead of the directive's; "" for that
+	Limits    []string                                     // NAME=VALUE, instead of the directive's
+	Replay    string                                       // the directory of a thread whose answers the model gives; "" for a real one
+	Principal string
+	Approver  *approve.Approver // of calls that need an approval; nil: there is none
+	Live      Live
+
+	parent  *thread          // that starts this one
+	under   string           // the thread above, if this process doesn't drive it
+	foreign bool             // a directive above that isn't the user's own
+	chosen  bool             // rye itself chooses the directive
+	id      string           // "" for a new one
+	row     *registry.Thread // of this thread, which a process has registered that died then; nil for a new one
+	part    int64            // of what is left of the parent's budget it may have one such part, unless it says how much
+}
+
+// Live gets what happens meanwhile. Functions may be nil.
+type Live struct {
+	Text  func(text string) // of the model, as it comes
+	Event func(*transcript.Event)
+	State func(State) // of the thread or one of its children, after each change
+}
+
+// below is what children show: of their model's text only the record.
+func (l Live) below() Live {
+	l.Text = nil
+	return l
+}
+
+// A State is how far a thread is.
+type State = results.State
+
+// A Result says what became of a thread.
+type Result = results.Result
+
+// The states that a thread ends in.
+const (
+	Completed   = results.Completed
+	Failed      = results.Failed
+	Interrupted = results.Interrupted
+	Cancelled   = results.Cancelled
+	Continued   = results.Continued
+)
+
+// Run runs a directive to its end. An error says that no thread was begun; what became of one is in its result.
+func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
+	t, err := e.begin(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return t.follow(ctx)
+}
+
+// begin decides everything about a thread, and writes the first line of its transcript.
+func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
+	t := e.newThread(s)
+	if err := t.load(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if t.inputs, err = t.plan.Complete(s.Inputs); err != nil {
+		return nil, err
+	}
+	if err := t.plan.Offer(ctx); err != nil {
+		return nil, err
+	}
+	t.limits = t.plan.Limits()
+	if err := t.limits.Override(s.Limits); err != nil {
+		return nil, err
+	}
+	if s.parent != nil {
+		if err := t.inherit(); err != nil {
+			return nil, err
+		}
+	}
+	t.plan.Signs = t.Approver.CanSign() && offer.Signs(t.plan.Caps)
+	if t.model, err = t.choose(ctx); err != nil {
+		return nil, err
+	}
+	return t, t.open(ctx)
+}
+
+// load reads the items of a thread.
+func (t *thread) load(ctx context.Context) (err error) {
+	t.began = t.Now()
+	find := t.Session.Item
+	if t.chosen {
+		find = t.Session.Chosen
+	}
+	t.plan, err = plan.Read(ctx, t.Agents(), t.Directive, find)
+	return err
+}
+
+// choose finds the model.
+func (t *thread) choose(ctx context.Context) (models.Model, error) {
+	return t.plan.Model(ctx, models.Wanted{Name: t.Start.Model, Replay: t.Start.Replay, Priced: t.limits.Spend != limits.Unlimited})
+}
+
+// open registers the thread, gives it its budget, and makes its directory and its transcript.
+func (t *thread) open(ctx context.Context) error {
+	if t.id = t.Start.id; t.id == "" {
+		t.id = registry.NewID(t.Directive.ID, t.began)
+	}
+	if err := t.register(ctx); err != nil {
+		return err
+	}
+	err := t.fund(ctx)
+	if err == nil {
+		err = t.record(ctx)
+	}
+	if err != nil {
+		ctx := context.WithoutCancel(ctx)
+		return errors.Join(err, t.money.End(ctx, true, t.Now()), t.seat.Leave(ctx, registry.Failed, ""))
+	}
+	return nil
+}
+
+// register makes this process the driver of the new thread.
+func (t *thread) register(ctx context.Context) (err error) {
+	if t.row != nil {
+		t.seat, err = drive.Again(ctx, t.Registry, t.row)
+		return err
+	}
+	row := &registry.Thread{ID: t.id, Kind: "directive", Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues}
+	spawns := int64(limits.Unlimited)
+	if t.parent != nil {
+		spawns = t.parent.limits.Spawns
+	}
+	t.seat, err = drive.Begin(ctx, t.Registry, t.Dir, row, spawns)
+	return err
+}
+
+// options say how the transcript is written.
+func (t *thread) options() (transcript.Driver, transcript.Options, error) {
+	k, err := t.Session.Kernel()
+	if err != nil {
+		return transcript.Driver{}, transcript.Options{}, err
+	}
+	t.machine = k.Machine.Public()
+	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: t.Now, Guard: t.seat.Guard, Hook: t.Hook}, nil
+}
+
+// record begins the transcript.
+func (t *thread) record(ctx context.Context) error {
+	started, err := t.started(ctx)
+	if err != nil {
+		return err
+	}
+	driver, options, err := t.options()
+	if err != nil {
+		return err
+	}
+	handed, err := t.keepHanded()
+	if err != nil {
+		return err
+	}
+	w, err := transcript.Create(t.seat.Dir, t.id, *started, driver, options, handed...)
+	if err == nil {
+		t.recorder.Write(w)
+	}
+	return err
+}
+
+// started is the first event of the thread.
+func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
+	policies, err := t.Session.Policies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := jcs.Append(nil, t.inputs)
+	if err != nil {
+		return nil, err
+	}
+	s := &transcript.Started{
+		Format: transcript.Format, Kind: "directive", Directive: itemOf(t.plan.Directive), Loop: itemOf(t.plan.Loop.Item), Model: t.model.String(), Set: t.Session.Set(), Policy: policies,
+		Grants: t.plan.Caps.Strings(), Signs: t.plan.Signs, Limits: t.limits.Record(), Inputs: cas.Sum(inputs), Given: t.inputs, Principal: t.Principal,
+	}
+	if t.limits.Depth != limits.Unlimited {
+		s.Depth = t.limits.Depth
+	}
+	if p := t.model.Provider(); p != nil {
+		s.Provider = transcript.Item{Ref: p.Ref.String(), Digest: t.model.Digest()}
+	}
+	s.Parent, s.Continues = t.parentID(), t.continues
+	for _, id := range []string{agent.Context, agent.Guard, agent.Continuation} {
+		it, err := t.Session.Chosen(ctx, model.Ref{Kind: "tool", ID: id})
+		if err != nil {
+			return nil, err
+		}
+		s.Agents = append(s.Agents, itemOf(it))
+	}
+	return s, nil
+}
+
+func itemOf(it *ai.Item) transcript.Item {
+	return transcript.Item{Ref: it.Ref.String(), Digest: it.Raw}
+}

@@ -1,0 +1,180 @@
+package thread
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// errHandedOff ends a loop that has handed its work over.
+var errHandedOff = errors.New("the work was handed over")
+
+// bytesPerToken is about how many bytes of text a token has.
+const bytesPerToken = 4
+
+// handOver decides what a new thread begins with that goes on with this one's work, and ends the loop.
+func (t *thread) handOver(ctx context.Context, args map[string]any) error {
+	messages, err := messagesOf(args["messages"], nil, 0)
+	if err != nil {
+		return err
+	}
+	if len(messages) == 0 {
+		return fault.New(fault.Validation, "the loop calls handoff without messages")
+	}
+	if err := t.append(true, transcript.Limit{Code: "context", Current: t.share(), Max: t.plan.Handoff.Threshold, Action: "handoff"}); err != nil {
+		return err
+	}
+	var summary any
+	if t.plan.Handoff.Directive != "" {
+		if summary, err = t.summary(ctx, messages); err != nil {
+			return err
+		}
+	}
+	room := t.plan.Handoff.Ceiling
+	if window := t.model.Provider().Window(t.model.Name()); window > 0 {
+		room = min(room, window/2) // or the new thread's window would be full too
+	}
+	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary, "messages": results.Values(messages), "message": nil,
+		"ceiling": room * bytesPerToken})
+	if err != nil {
+		return err
+	}
+	return errHandedOff
+}
+
+// summary has a child summarise messages. Without a summary the last messages have to do.
+func (t *thread) summary(ctx context.Context, messages []provider.Message) (any, error) {
+	given := t.plan.Handoff.Child(t.Directive.ID, messages)
+	child, err := t.calls.Starts(given)
+	if err != nil {
+		return nil, err
+	}
+	child.Chosen = true
+	c := t.number(child)
+	if err := t.batch(ctx, []*toolCall{c}, 1); err != nil || c.Result.Status != transcript.CallOK {
+		return nil, err
+	}
+	text := c.text
+	if !c.Result.Artifact.IsZero() {
+		text = t.calls.Artifacts.Text(c.Result.Artifact.String())
+	}
+	var result struct {
+		Result string `json:"result"`
+	}
+	if json.Unmarshal([]byte(text), &result) != nil || result.Result == "" {
+		return nil, nil
+	}
+	return result.Result, nil
+}
+
+// follow runs a thread, and those that it is handed over to, to the end of the last.
+func (t *thread) follow(ctx context.Context) (*Result, error) {
+	r, err := t.run(ctx)
+	for err == nil && r.Status == Continued {
+		before := r.Cost
+		if t.next != nil {
+			t = t.next
+			r, err = t.run(ctx)
+		} else {
+			r, err = t.goesOn(ctx, r.Next, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live, parent: t.parent})
+		}
+		if r != nil {
+			r.Cost.Add(before)
+		}
+	}
+	return r, err
+}
+
+// follower returns the thread that was begun to go on with this one: nil if there is none. Only a process has left one that died
+// before it recorded that.
+func (t *thread) follower(ctx context.Context) (*registry.Thread, error) {
+	if t.origin.Format == "" {
+		return nil, nil
+	}
+	return results.Follower(ctx, t.Registry, t.id)
+}
+
+// handTo begins the thread that goes on, or finds the one that was begun, and returns its id.
+func (t *thread) handTo(ctx context.Context) (id string, err error) {
+	row, err := t.follower(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case row == nil:
+		id = registry.NewID(t.Directive.ID, t.Now())
+	case transcript.Exists(row.Dir()):
+		return row.ID, nil
+	default:
+		id = row.ID
+	}
+	n, err := t.successor(ctx, id, row)
+	if err == nil {
+		t.next = n
+	}
+	return id, err
+}
+
+// successor begins the thread that goes on. It may use what this one has left.
+func (t *thread) successor(ctx context.Context, id string, row *registry.Thread) (*thread, error) {
+	start := *t.Start
+	start.id, start.row = id, row
+	n := t.newThread(&start)
+	n.inputs, n.model, n.handed, n.continues = t.inputs, t.model, t.handed, t.id
+	if err := n.load(ctx); err != nil {
+		return nil, err
+	}
+	n.plan.Caps = t.plan.Caps
+	own, err := registry.Get(ctx, t.Registry, t.id)
+	if err != nil {
+		return nil, err
+	}
+	// What is left of the budget must be free before the new account has it.
+	if err := t.money.End(ctx, true, t.Now()); err != nil {
+		return nil, err
+	}
+	spent, below := t.money.Spent()
+	n.limits = t.limits.Rest(t.used(), spent+below, own.Spawned)
+	if err := n.plan.Offer(ctx); err != nil {
+		return nil, err
+	}
+	return n, n.open(ctx)
+}
+
+// keepHanded returns what the record has of what the thread was handed.
+func (t *thread) keepHanded() ([]transcript.Payload, error) {
+	if t.handed == nil {
+		return nil, nil
+	}
+	text, err := jcs.Append(nil, t.handed)
+	return []transcript.Payload{transcript.Artifact{Call: "handoff", Digest: cas.Sum(text), Media: "application/json", Content: string(text)}}, err
+}
+
+// takeHanded takes what the thread was handed from its record.
+func (t *thread) takeHanded() error {
+	if t.origin.Continues == "" {
+		return nil
+	}
+	t.continues = t.origin.Continues
+	e, err := t.recorder.Take()
+	if err != nil {
+		return err
+	}
+	var a transcript.Artifact
+	if e == nil || e.Type != transcript.TypeArtifact {
+		return fault.New(fault.Conflict, "the thread %s was not handed its work: resume %s", t.id, t.continues).Permanent()
+	}
+	if err := e.Decode(&a); err != nil {
+		return err
+	}
+	v, err := jcs.Parse([]byte(a.Content))
+	t.handed, _ = v.([]any)
+	return err
+}

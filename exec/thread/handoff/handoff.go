@@ -1,0 +1,86 @@
+// Package handoff reads when and how a thread is handed over to a new one: config:coordination, coordination.continuation.
+//
+//	trigger_threshold         the share of the context window from which a thread hands over; 0.9
+//	summary_directive         summarises what was done; none if missing
+//	summary_model             its model
+//	summary_limit_overrides   its limits
+//	summary_max_tokens        how long the summary may be; 4000
+//	resume_ceiling_tokens     how much of the old messages the new thread begins with; 16000
+package handoff
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/provider"
+)
+
+// Settings are what the config says.
+type Settings struct {
+	Threshold float64
+	Directive string // "" for no summary
+	Model     string
+	Limits    map[string]any
+	MaxTokens int64
+	Ceiling   int64 // tokens
+}
+
+// Read reads config:coordination.
+func Read(v *value.Value) (*Settings, error) {
+	s := &Settings{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
+	c := v.Get("coordination").Get("continuation")
+	if t := c.Get("trigger_threshold"); !t.IsNull() {
+		n, err := strconv.ParseFloat(t.Text, 64)
+		if err != nil || !(n > 0 && n <= 1) {
+			return nil, fault.New(fault.Config, "invalid config:coordination: trigger_threshold must be above 0 and at most 1")
+		}
+		s.Threshold = n
+	}
+	for name, to := range map[string]*int64{"summary_max_tokens": &s.MaxTokens, "resume_ceiling_tokens": &s.Ceiling} {
+		if n := c.Get(name); !n.IsNull() {
+			given, ok := n.Int()
+			if !ok || given < 1 {
+				return nil, fault.New(fault.Config, "invalid config:coordination: %s must be at least 1", name)
+			}
+			*to = given
+		}
+	}
+	for name, to := range map[string]*string{"summary_directive": &s.Directive, "summary_model": &s.Model} {
+		text := c.Get(name)
+		if !text.IsNull() && text.Kind != value.Text {
+			return nil, fault.New(fault.Config, "invalid config:coordination: %s must be a string, got %s", name, text.Kind)
+		}
+		*to = text.String()
+	}
+	normal, problems := declared.Limits(c.Get("summary_limit_overrides"))
+	if len(problems) > 0 {
+		return nil, fault.New(fault.Config, "invalid config:coordination: summary_limit_overrides: %s", problems[0].Message)
+	}
+	if normal != nil {
+		for _, e := range normal.Map {
+			s.Limits[e.Key], _ = strconv.ParseFloat(e.Value.Text, 64) // in the form of package declared
+		}
+	}
+	return s, nil
+}
+
+// Child is what starts the thread that summarises messages: the parameters of package spawn.
+func (s *Settings) Child(directive string, messages []provider.Message) map[string]any {
+	var text strings.Builder
+	for _, m := range messages {
+		fmt.Fprintf(&text, "[%s] %s\n", m.Role, m.Text)
+		for _, c := range m.Calls {
+			fmt.Fprintf(&text, "[call] %s %v\n", c.Name, c.Input)
+		}
+	}
+	given := map[string]any{"directive_name": s.Directive, "limit_overrides": s.Limits, "inputs": map[string]any{
+		"transcript_content": text.String(), "directive_name": directive, "max_summary_tokens": float64(s.MaxTokens)}}
+	if s.Model != "" {
+		given["model"] = s.Model
+	}
+	return given
+}

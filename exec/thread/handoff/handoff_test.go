@@ -1,0 +1,118 @@
+package handoff_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/handoff"
+	"github.com/rye-build/rye/exec/thread/provider"
+)
+
+// read reads what stands under coordination.continuation of a file of config.
+func read(t testing.TB, lines ...string) (*handoff.Settings, error) {
+	t.Helper()
+	text := "coordination:\n  continuation:\n    other: 1\n"
+	for _, line := range lines {
+		text += "    " + line + "\n"
+	}
+	v, problems := parse.YAML([]byte(text), value.Pos{})
+	if len(problems) > 0 {
+		t.Fatalf("%s: %v", text, problems[0])
+	}
+	return handoff.Read(v)
+}
+
+func TestRead(t *testing.T) {
+	none := handoff.Settings{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
+	all := handoff.Settings{Threshold: 0.5, Directive: "acme/sum", Model: "fast", MaxTokens: 100, Ceiling: 1,
+		Limits: map[string]any{"turns": 3.0, "spend": 0.25, "duration_seconds": 1.5}}
+	for _, c := range []struct {
+		lines []string
+		want  handoff.Settings
+	}{
+		{nil, none},
+		{[]string{"trigger_threshold:", "summary_directive:", "summary_model: ~", "summary_limit_overrides: {}",
+			"summary_max_tokens:"}, none},
+		{[]string{"trigger_threshold: 0.5", "summary_directive: acme/sum", "summary_model: fast",
+			"summary_max_tokens: 100", "resume_ceiling_tokens: 1",
+			"summary_limit_overrides: {turns: 3, spend: 0.25, duration_seconds: 1.5}"}, all},
+		// Limits may be written as in a directive.
+		{[]string{`trigger_threshold: "0.5"`, "summary_directive: acme/sum", "summary_model: fast",
+			"summary_max_tokens: 100", "resume_ceiling_tokens: 1",
+			`summary_limit_overrides: {max_turns: "3", spend: "0.25", spend_currency: USD, max_duration_seconds: 1.5}`}, all},
+	} {
+		got, err := read(t, c.lines...)
+		if err != nil || !reflect.DeepEqual(*got, c.want) {
+			t.Errorf("%q: %+v, %v", c.lines, got, err)
+		}
+	}
+	one, err := read(t, "trigger_threshold: 1")
+	if err != nil || one.Threshold != 1 {
+		t.Error(one, err)
+	}
+	for _, v := range []*value.Value{nil, {Kind: value.Map}} {
+		if got, err := handoff.Read(v); err != nil || !reflect.DeepEqual(*got, none) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+// TestInvalid: what can't be meant is an error that names the setting.
+func TestInvalid(t *testing.T) {
+	for line, want := range map[string]string{
+		"trigger_threshold: 0":                        "trigger_threshold must be above 0 and at most 1",
+		"trigger_threshold: 1.01":                     "trigger_threshold must be",
+		"trigger_threshold: -0.5":                     "trigger_threshold must be",
+		"trigger_threshold: nan":                      "trigger_threshold must be",
+		"trigger_threshold: often":                    "trigger_threshold must be",
+		"trigger_threshold: [0.5]":                    "trigger_threshold must be",
+		"summary_max_tokens: 0":                       "summary_max_tokens must be at least 1",
+		"summary_max_tokens: 1.5":                     "summary_max_tokens must be at least 1",
+		"summary_max_tokens: 99999999999999999999999": "summary_max_tokens must be at least 1",
+		"resume_ceiling_tokens: -1":                   "resume_ceiling_tokens must be at least 1",
+		"resume_ceiling_tokens: all":                  "resume_ceiling_tokens must be at least 1",
+		"summary_directive: [acme/sum]":               "summary_directive must be a string, got array",
+		"summary_model: 4":                            "summary_model must be a string, got integer",
+		"summary_limit_overrides: 3":                  "summary_limit_overrides: ",
+		"summary_limit_overrides: {turns: many}":      "summary_limit_overrides: Field 'limits.turns' must be an integer",
+		"summary_limit_overrides: {truns: 3}":         `summary_limit_overrides: unknown limit`,
+		"summary_limit_overrides: {spend: 1e300}":     "summary_limit_overrides: ",
+	} {
+		s, err := read(t, line)
+		if fault.CodeOf(err) != fault.Config ||
+			!strings.Contains(err.Error(), "invalid config:coordination: "+want) || s != nil {
+			t.Errorf("%s: %+v, %v", line, s, err)
+		}
+	}
+}
+
+// TestChild: what is summarised is what was said and called, in order.
+func TestChild(t *testing.T) {
+	s, err := read(t, "summary_directive: acme/sum", "summary_max_tokens: 100", "summary_limit_overrides: {turns: 3}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := []provider.Message{{Role: "user", Text: "Deploy."},
+		{Role: "assistant", Text: "I'll look.", Calls: []provider.ToolCall{{ID: "a", Name: "rye_execute",
+			Input: map[string]any{"item_id": "acme/x"}}}},
+		{Role: "tool", CallID: "a", Text: "done"}}
+	want := map[string]any{"directive_name": "acme/sum", "limit_overrides": map[string]any{"turns": 3.0},
+		"inputs": map[string]any{
+			"directive_name": "acme/deploy", "max_summary_tokens": 100.0,
+			"transcript_content": "[user] Deploy.\n[assistant] I'll look.\n[call] rye_execute map[item_id:acme/x]\n[tool] done\n"}}
+	got := s.Child("acme/deploy", messages)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
+	}
+	if s, err = read(t, "summary_directive: acme/sum", "summary_model: fast"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Child("acme/deploy", nil); got["model"] != "fast" ||
+		got["inputs"].(map[string]any)["transcript_content"] != "" {
+		t.Errorf("%v", got)
+	}
+}

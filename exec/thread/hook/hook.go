@@ -1,0 +1,219 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/condition"
+)
+
+// The layers, in the order in which hooks are asked.
+const (
+	Directive int64 = iota + 1
+	Hooks
+	Context
+	Builtin
+	Infra
+)
+
+// The events that this package knows more of than their names.
+const (
+	Started    = "thread_started"
+	BeforeStep = "before_step"
+	AfterStep  = "after_step"
+	CallStart  = "tool_call_start"
+	CallResult = "tool_call_result"
+	Failure    = "error"
+	Limit      = "limit"
+	Return     = "directive_return"
+	Pressure   = "context_window_pressure"
+	Full       = "context_limit_reached"
+	Complete   = "after_complete"
+)
+
+// The control actions.
+const (
+	Retry    = "retry"
+	Fail     = "fail"
+	Abort    = "abort"
+	Continue = "continue"
+	Skip     = "skip"
+	Escalate = "escalate"
+	Suspend  = "suspend"
+)
+
+var controls = []string{Retry, Fail, Abort, Continue, Skip, Escalate, Suspend}
+
+// Config and Events are the names of the config.
+const (
+	Config = "hook_conditions"
+	Events = "events"
+)
+
+// A Hook is one hook.
+type Hook struct {
+	ID    string
+	Layer int64
+
+	Control string // "" runs an item
+	Verb    string // of package capability
+	Ref     model.Ref
+	Dry     bool
+
+	events    []string
+	condition *condition.Condition
+	params    map[string]any
+	delay     *time.Duration
+	text      string // of an error
+}
+
+// A Set is the hooks of a thread. It never changes.
+type Set struct {
+	hooks  []*Hook // in the order in which they are asked
+	events []string
+}
+
+// A Decision is what hooks make of an event.
+type Decision struct {
+	Control string // "" if none has decided
+	Delay   *time.Duration
+	Error   string
+	By      string   // the hook that has decided
+	Texts   []string // that hooks gave, in their order
+}
+
+// A Runner does what hooks say.
+type Runner interface {
+	// Run does what a hook does with an item, and returns its result as JSON's values.
+	Run(ctx context.Context, h *Hook, params map[string]any) (any, error)
+	// Record records that a hook ran.
+	Record(h transcript.Hook) error
+}
+
+// Any reports whether an event has hooks.
+func (s *Set) Any(event string) bool {
+	return slices.ContainsFunc(s.hooks, func(h *Hook) bool { return slices.Contains(h.events, event) })
+}
+
+// Knows reports whether there is such an event.
+func (s *Set) Knows(event string) bool { return slices.Contains(s.events, event) }
+
+// Fire asks the hooks of an event, whose data is JSON's values and condition.Names. An error ends the thread.
+func (s *Set) Fire(ctx context.Context, event string, data map[string]any, r Runner) (*Decision, error) {
+	d := new(Decision)
+	for _, h := range s.hooks {
+		if !slices.Contains(h.events, event) || !h.condition.Holds(data) {
+			continue
+		}
+		if err := h.run(ctx, event, data, r, d); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// maxText is how long a text may be that a hook gives.
+const maxText = 256 << 10
+
+// run does what one hook says.
+func (h *Hook) run(ctx context.Context, event string, data map[string]any, r Runner, d *Decision) error {
+	said := transcript.Hook{ID: h.ID, Event: event, Layer: h.Layer}
+	mine := Decision{Control: h.Control, Delay: h.delay, Error: asText(fill(h.text, data))}
+	if h.Control == "" {
+		said.Ref = h.Ref.String()
+		params, _ := fill(h.params, data).(map[string]any)
+		value, err := r.Run(ctx, h, params)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			e := fault.Of(err)
+			said.Error = &transcript.Fault{Code: string(e.Code), Message: e.Text}
+			if err := r.Record(said); err != nil || event != Started {
+				return err
+			}
+			return fault.Wrap(err, "the hook %q of thread_started can't run: %v", h.ID, e.Text)
+		}
+		said.Result = value
+		text := ""
+		if mine, text = typed(value); len(text) > maxText {
+			return fault.New(fault.Limit, "the hook %q gives %d bytes of text; at most %d are allowed", h.ID, len(text), maxText)
+		}
+		if text != "" {
+			d.Texts = append(d.Texts, text)
+		}
+	}
+	said.Action = mine.Control
+	if h.Layer != Infra && d.Control == "" && mine.Control != "" {
+		d.Control, d.Delay, d.Error, d.By = mine.Control, mine.Delay, mine.Error, h.ID
+	}
+	return r.Record(said)
+}
+
+// typed reads the result of an item: a decision, or a text.
+func typed(v any) (d Decision, text string) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		text, _ = v.(string)
+		return d, text
+	}
+	if action, _ := m["action"].(string); slices.Contains(controls, action) {
+		d.Control = action
+		d.Error, _ = m["error"].(string)
+		if wait, err := seconds(m["delay"]); err == nil {
+			d.Delay = wait
+		}
+		return d, ""
+	}
+	for _, name := range []string{"text", "content", "body"} {
+		if text, ok := m[name].(string); ok {
+			return d, text
+		}
+	}
+	return d, ""
+}
+
+// End returns the error that ends the thread by a decision about an event; nil if it goes on. money says that the event is
+// about money.
+func (d *Decision) End(event string, money bool) error {
+	text := d.Error
+	say := func(code fault.Code, otherwise string) error {
+		if text == "" {
+			text = otherwise
+		}
+		return fault.New(code, "%s", text).On("hook", d.By).On("event", event).Try("rye docs hooks")
+	}
+	switch d.Control {
+	case Fail:
+		return say(fault.Failed, fmt.Sprintf("the hook %q ends the thread", d.By))
+	case Abort:
+		return say(fault.Cancelled, fmt.Sprintf("the hook %q cancels the thread", d.By))
+	case Escalate, Suspend:
+		code := fault.Limit
+		if money {
+			code = fault.Budget
+		}
+		return say(code, fmt.Sprintf("the hook %q stops the thread", d.By))
+	}
+	return nil
+}
+
+// Doc returns the decision as a loop sees it; nil if there is none.
+func (d *Decision) Doc() any {
+	if d.Control == "" && len(d.Texts) == 0 {
+		return nil
+	}
+	m := map[string]any{"action": d.Control, "texts": slices.Collect(asAny(d.Texts))}
+	if d.Delay != nil {
+		m["delay"] = d.Delay.Seconds()
+	}
+	if d.Error != "" {
+		m["error"] = d.Error
+	}
+	return m
+}

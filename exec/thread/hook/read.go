@@ -1,0 +1,316 @@
+package hook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/condition"
+)
+
+// maxHooks is how many hooks a thread may have.
+const maxHooks = 256
+
+// controlItem is the item that stands for control actions.
+const controlItem = "rye/agent/threads/internal/control"
+
+// primary begins the ids of the verbs, as tools.
+const primary = "rye.primary."
+
+// Sources are where the hooks of a thread stand.
+type Sources struct {
+	Config *value.Value // config:hook_conditions
+	Events *value.Value // config:events
+	Own    []declared.Hook
+	Ref    model.Ref // the directive
+}
+
+// lists are the lists of config, by layer.
+var lists = []struct {
+	name  string
+	layer int64
+}{{"hooks", Hooks}, {"context_hooks", Context}, {"builtin_hooks", Builtin}, {"infra_hooks", Infra}}
+
+// Read reads the hooks of a thread.
+func Read(from Sources) (*Set, error) {
+	s := new(Set)
+	if types := from.Events.Get("event_types"); types != nil && types.Kind == value.Map {
+		for _, e := range types.Map {
+			s.events = append(s.events, e.Key)
+		}
+	}
+	for i, h := range from.Own {
+		if err := s.add(h.Value, Directive, fmt.Sprintf("hooks[%d]", i)); err != nil {
+			return nil, fault.New(fault.Validation, "invalid hooks in %q: %v", from.Ref, err).On("ref", from.Ref.String()).Try("rye docs hooks")
+		}
+	}
+	if err := s.config(from.Config); err != nil {
+		return nil, fault.New(fault.Config, "invalid config:%s: %v", Config, err).Try("rye docs hooks")
+	}
+	if len(s.hooks) > maxHooks {
+		return nil, fault.New(fault.Config, "%q has %d hooks with those of config:%s; at most %d are allowed", from.Ref, len(s.hooks), Config, maxHooks)
+	}
+	return s, nil
+}
+
+// config adds the hooks of config:hook_conditions.
+func (s *Set) config(v *value.Value) error {
+	known := []string{"schema_version", "name", "version", "category", "description", "action_primaries", "action_item_types"}
+	for _, l := range lists {
+		known = append(known, l.name)
+		list := v.Get(l.name)
+		if list.IsNull() {
+			continue
+		}
+		if list.Kind != value.List {
+			return fmt.Errorf("%s: expected a list", l.name)
+		}
+		for i, h := range list.Items {
+			at := fmt.Sprintf("%s[%d]", l.name, i)
+			if h.Get("id").String() == "" {
+				return fmt.Errorf("%s: a hook in config needs an id", at)
+			}
+			if err := s.add(h, l.layer, at); err != nil {
+				return err
+			}
+		}
+	}
+	if v != nil {
+		for _, e := range v.Map {
+			if !slices.Contains(known, e.Key) {
+				return fmt.Errorf("unknown key %q: expected one of %s", e.Key, strings.Join(known, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+// keys are those of a hook.
+var keys = []string{"id", "name", "event", "layer", "condition", "when", "action", "tool", "execute", "load", "params", "inputs", "delay", "error", "enabled", "description", "content"}
+
+// add reads a hook and adds it, unless it isn't enabled.
+func (s *Set) add(v *value.Value, layer int64, at string) error {
+	j, err := v.JSON()
+	doc, ok := j.(map[string]any)
+	if err != nil || !ok {
+		return fmt.Errorf("%s: expected an object", at)
+	}
+	for key := range doc {
+		if !slices.Contains(keys, key) {
+			return fmt.Errorf("%s: unknown key %q: expected one of %s", at, key, strings.Join(keys, ", "))
+		}
+	}
+	r := &reader{doc: doc}
+	h := r.hook(layer)
+	if h.ID == "" {
+		h.ID = at
+	}
+	r.events(s, h)
+	if r.err != nil {
+		return fmt.Errorf("%s: %w", at, r.err)
+	}
+	if on, ok := doc["enabled"]; ok && (on == false || on == "false") {
+		return nil
+	}
+	s.hooks = append(s.hooks, h)
+	return nil
+}
+
+// A reader reads one hook, and keeps the first thing that is wrong.
+type reader struct {
+	doc   map[string]any
+	roots []string // of the condition
+	err   error
+}
+
+func (r *reader) bad(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+// text returns a text. Other values are wrong.
+func (r *reader) text(in map[string]any, name string) string {
+	s, ok := in[name].(string)
+	if !ok && in[name] != nil {
+		r.bad("%s: expected a string", name)
+	}
+	return strings.TrimSpace(s)
+}
+
+func (r *reader) hook(layer int64) *Hook {
+	h := &Hook{Layer: layer, ID: r.text(r.doc, "id"), text: r.text(r.doc, "error"), condition: new(condition.Condition)}
+	if h.ID == "" {
+		h.ID = r.text(r.doc, "name")
+	}
+	for _, name := range []string{"condition", "when"} {
+		given := r.doc[name]
+		if given == nil || given == "" {
+			continue
+		}
+		c, problems := condition.Read(given)
+		if len(problems) > 0 {
+			r.bad("%s: %v", name, problems[0])
+			continue
+		}
+		h.condition, r.roots = c, c.Roots()
+	}
+	var err error
+	if h.delay, err = seconds(r.doc["delay"]); err != nil {
+		r.bad("delay: %v", err)
+	}
+	r.action(h)
+	return h
+}
+
+// events finds out which events a hook belongs to.
+func (r *reader) events(s *Set, h *Hook) {
+	event := r.text(r.doc, "event")
+	switch {
+	case event != "":
+		h.events = []string{event}
+	case len(r.roots) == 0:
+		r.bad("event: required")
+	case slices.Contains(r.roots, "error"):
+		h.events = []string{Failure, CallResult}
+	default:
+		h.events = []string{AfterStep}
+	}
+	for _, e := range h.events {
+		if !s.Knows(e) {
+			r.bad("unknown event %q: expected one of %s", e, strings.Join(s.events, ", "))
+		}
+	}
+}
+
+// object returns the parameters of an item; of an empty element of XML they are text.
+func (r *reader) object(in map[string]any, names ...string) map[string]any {
+	for _, name := range names {
+		switch v := in[name].(type) {
+		case nil:
+		case map[string]any:
+			return v
+		default:
+			if v != "" {
+				r.bad("%s: expected an object", name)
+			}
+		}
+	}
+	return map[string]any{}
+}
+
+// action reads what a hook does.
+func (r *reader) action(h *Hook) {
+	given := 0
+	for _, name := range []string{"action", "tool", "execute", "load"} {
+		if r.doc[name] != nil {
+			given++
+		}
+	}
+	if given != 1 {
+		r.bad("expected one of action, tool, execute and load")
+		return
+	}
+	h.params = r.object(r.doc, "params", "inputs")
+	switch {
+	case r.doc["tool"] != nil:
+		r.tool(h, r.text(r.doc, "tool"))
+	case r.doc["execute"] != nil:
+		r.named(h, capability.Execute, r.doc["execute"])
+	case r.doc["load"] != nil:
+		r.named(h, capability.Load, r.doc["load"])
+	default:
+		action, ok := r.doc["action"].(map[string]any)
+		if !ok {
+			r.control(h, r.text(r.doc, "action"))
+			return
+		}
+		if more := r.object(action, "params", "inputs"); len(more) > 0 {
+			h.params = more
+		}
+		h.Dry = action["dry_run"] == true || action["dry_run"] == "true"
+		r.item(h, r.text(action, "primary"), r.text(action, "item_type"), r.text(action, "item_id"))
+	}
+}
+
+func (r *reader) control(h *Hook, name string) {
+	if !slices.Contains(controls, name) {
+		r.bad("unknown action %q: expected one of %s, or an object", name, strings.Join(controls, ", "))
+	}
+	h.Control = name
+}
+
+// tool reads a tool: a verb's, or one that is executed.
+func (r *reader) tool(h *Hook, id string) {
+	verb, isVerb := strings.CutPrefix(strings.ReplaceAll(id, "/", "."), primary)
+	if !isVerb {
+		if !strings.Contains(id, "/") {
+			id = strings.ReplaceAll(id, ".", "/")
+		}
+		r.item(h, capability.Execute, "tool", id)
+		return
+	}
+	given := h.params
+	h.params = r.object(given, "parameters", "params", "inputs")
+	if verb = strings.TrimPrefix(verb, "rye_"); verb == capability.Search {
+		h.params = given
+	}
+	r.item(h, verb, r.text(given, "item_type"), r.text(given, "item_id"))
+}
+
+// named reads {item_type, item_id}, or an id.
+func (r *reader) named(h *Hook, verb string, v any) {
+	if id, ok := v.(string); ok {
+		r.item(h, verb, "", strings.TrimSpace(id))
+		return
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		r.bad("%s: expected an id or an object", verb)
+		return
+	}
+	id := r.text(m, "item_id")
+	if id == "" {
+		id = r.text(m, "content")
+	}
+	if more := r.object(m, "params", "inputs"); len(more) > 0 {
+		h.params = more
+	}
+	r.item(h, verb, r.text(m, "item_type"), id)
+}
+
+// item sets the item that a hook is about, or the control action that it stands for.
+func (r *reader) item(h *Hook, verb, kind, id string) {
+	if verb == "" {
+		verb = capability.Execute
+	}
+	if kind == "" {
+		kind = "tool"
+	}
+	if verb == capability.Execute && kind == "tool" && strings.TrimPrefix(id, "tool:") == controlItem {
+		if text := r.text(h.params, "error"); text != "" {
+			h.text = text
+		}
+		r.control(h, r.text(h.params, "action"))
+		return
+	}
+	h.Verb = verb
+	switch verb {
+	case capability.Search:
+		h.Ref = model.Ref{Kind: kind}
+		return
+	case capability.Execute, capability.Load:
+	default:
+		r.bad("a hook can't %s: expected execute, load or search", verb)
+		return
+	}
+	var err error
+	if h.Ref, err = model.ParseRef(kind + ":" + id); err != nil {
+		r.bad("invalid item %q", kind+":"+id)
+	}
+}

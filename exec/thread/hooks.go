@@ -1,0 +1,296 @@
+package thread
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/hook"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/condition"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// fire asks the hooks of an event. An error ends the thread: the decision to do so is one.
+func (t *thread) fire(ctx context.Context, event string, data object) (*hook.Decision, error) {
+	d, err := t.decide(ctx, event, data)
+	return d, cmp.Or(err, d.End(event, false))
+}
+
+// decide asks the hooks of an event.
+func (t *thread) decide(ctx context.Context, event string, data object) (*hook.Decision, error) {
+	r := &hookRunner{thread: t}
+	d, err := r.decide(ctx, event, data)
+	return d, cmp.Or(err, t.append(len(r.ran) > 0, r.ran...))
+}
+
+// decide asks the hooks of an event. What ran is to be recorded by the caller.
+func (r *hookRunner) decide(ctx context.Context, event string, data object) (*hook.Decision, error) {
+	t := r.thread
+	if !t.plan.Hooks.Any(event) {
+		return new(hook.Decision), nil
+	}
+	data["turn"], data["thread_id"], data["cost"] = t.turn, t.id, t.costDoc()
+	d, err := t.plan.Hooks.Fire(ctx, event, data, r)
+	if err = cmp.Or(r.broken, err); err != nil {
+		return new(hook.Decision), err
+	}
+	return d, nil
+}
+
+// costDoc is what conditions know of what the thread has used. current and limit are in dollars.
+func (t *thread) costDoc() object {
+	cost := object(t.usage())
+	cost["current"], cost["input_tokens"], cost["output_tokens"] = cost["spend"], t.tokens.InputTokens, t.tokens.OutputTokens
+	if t.limits.Spend != limits.Unlimited {
+		cost["limit"] = float64(t.limits.Spend) / limits.Nano
+	}
+	return cost
+}
+
+// A hookRunner does what hooks say, as the model's calls are made.
+type hookRunner struct {
+	*thread
+	broken error // ends the thread
+	ran    []transcript.Payload
+}
+
+// Record implements hook.Runner.
+func (r *hookRunner) Record(h transcript.Hook) error {
+	r.ran = append(r.ran, h)
+	return nil
+}
+
+// Run implements hook.Runner. The texts that a hook names are read; all else needs the permissions of the directive.
+func (r *hookRunner) Run(ctx context.Context, h *hook.Hook, given map[string]any) (any, error) {
+	w := provider.ToolCall{Name: offer.Execute, Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": given, "dry_run": h.Dry}}
+	switch {
+	case h.Verb == capability.Search:
+		w = provider.ToolCall{Name: offer.Search, Input: given}
+	case h.Verb == capability.Load || h.Ref.Kind != "tool":
+		it, err := r.Session.Item(ctx, h.Ref)
+		switch {
+		case err != nil:
+			return nil, err
+		case it.Model.Directive == nil && it.Model.Knowledge == nil:
+			return string(it.Bytes), nil
+		}
+		return calls.Text(it, given)
+	}
+	c := r.number(r.calls.Prepare(ctx, w))
+	if r.broken = r.batch(ctx, []*toolCall{c}, 1); r.broken != nil {
+		return nil, r.broken
+	}
+	if c.Result.Status != transcript.CallOK {
+		if e := c.Result.Error; e != nil {
+			return nil, fault.New(fault.Code(e.Code), "%s", e.Message)
+		}
+		return nil, fault.New(fault.Failed, "the tool %q failed", h.Ref)
+	}
+	text := c.text
+	if !c.Result.Artifact.IsZero() {
+		text = r.calls.Artifacts.Text(c.Result.Artifact.String())
+	}
+	v, err := jcs.Parse([]byte(text))
+	if m, ok := v.(map[string]any); ok && m["success"] == true {
+		v = m["data"]
+	}
+	return v, err
+}
+
+// maxAsked is how many events a loop may tell of between two model calls.
+const maxAsked = 64
+
+// askHook answers a loop that tells of an event. What hooks decide is for the loop to follow.
+func (t *thread) askHook(ctx context.Context, args map[string]any) (any, error) {
+	event, _ := args["event"].(string)
+	data, ok := args["data"].(object)
+	if !ok {
+		data = object{}
+	}
+	if !t.plan.Hooks.Knows(event) {
+		return nil, fault.New(fault.Validation, "the loop tells of an unknown event %.100q", event).Try("rye docs hooks")
+	}
+	if t.asked++; t.asked > maxAsked {
+		return nil, fault.New(fault.Limit, "the loop tells of more than %d events in one turn", maxAsked)
+	}
+	d, err := t.decide(ctx, event, data)
+	return d.Doc(), err
+}
+
+// share is how much of the model's context window the last request, its answer and the results of its calls fill.
+func (t *thread) share() float64 {
+	if window := t.model.Provider().Window(t.model.Name()); window > 0 {
+		return float64(t.bound+t.added/bytesPerToken) / float64(window)
+	}
+	return 0
+}
+
+// first returns the messages that begin the thread, with what the hooks of thread_started give.
+func (t *thread) first(ctx context.Context) (any, error) {
+	if t.handed != nil {
+		return t.handed, nil
+	}
+	d, err := t.fire(ctx, hook.Started, object{"directive": t.Directive.ID, "model": t.model.String(), "limits": results.Values(t.limits.Record()), "inputs": t.inputs})
+	if err != nil {
+		return nil, err
+	}
+	return t.Agents().First(ctx, t.plan.Directive.Model, t.inputs, d.Texts)
+}
+
+// onFailure asks the hooks what is made of a failed model call, and records that. The error ends the thread.
+func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) error {
+	r := &hookRunner{thread: t}
+	end, err := r.onFailure(ctx, f, class, event)
+	return cmp.Or(err, t.append(true, append([]transcript.Payload{*event}, r.ran...)...), end)
+}
+
+func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) (end, err error) {
+	if class.Category == classification.Permanent && models.FallBack(r.model) {
+		event.Action, r.bound = "fallback", 0 // another model counts other tokens
+		return nil, nil
+	}
+	names := condition.Names{cmp.Or(class.ID, string(class.Category)), string(class.Category), class.Name, event.Error.Code, f.Code}
+	d, err := r.decide(ctx, hook.Failure, object{
+		"error": object{"code": names, "message": event.Error.Message, "type": f.Code, "status": int64(f.Status), "provider": f.Provider},
+		"classification": object{"id": class.ID, "code": class.ID, "category": string(class.Category), "retryable": class.Retryable,
+			"retry_policy": object{"type": class.Policy.Type}},
+		"attempt": event.Attempt,
+	})
+	if err != nil {
+		return nil, err
+	}
+	event.Action = "fail"
+	switch d.Control {
+	case hook.Retry:
+		if event.Attempt > r.plan.Settings.MaxRetries || class.Policy.MaxRetries > 0 && event.Attempt > int64(class.Policy.MaxRetries) {
+			return nil, nil
+		}
+		event.Action, event.Delay = "retry", class.Policy.Wait(int(event.Attempt-1), f.After)
+		if d.Delay != nil {
+			event.Delay = *d.Delay
+		} else if class.Policy.Type == "none" {
+			event.Delay = time.Second
+		}
+	case hook.Abort:
+		event.Action = "abort"
+	}
+	return d.End(hook.Failure, false), nil
+}
+
+// atLimit records that a limit is reached, and asks the hooks about it. The error ends the thread; nil for the usual one.
+func (t *thread) atLimit(ctx context.Context, l *transcript.Limit) error {
+	l.Action = hook.Escalate // what threads do unless a hook decides
+	if err := t.append(true, *l); err != nil {
+		return err
+	}
+	d, err := t.decide(ctx, hook.Limit, object{"limit_code": l.Code, "current_value": l.Current, "current_max": l.Max})
+	switch {
+	case err != nil:
+		return err
+	case d.Control == "":
+		return fault.New(fault.Failed, "limit exceeded: %s (%g of %g)", l.Code, l.Current, l.Max).On("limit", l.Code).Try("rye docs hooks")
+	case d.Control == hook.Fail || d.Control == hook.Abort || d.Error != "":
+		return d.End(hook.Limit, l.Code == recorder.Spend)
+	}
+	return nil
+}
+
+// callDoc is what hooks know of a call.
+func callDoc(c *toolCall) object {
+	item := ""
+	if c.Ref.ID != "" {
+		item = c.Ref.String()
+	}
+	return object{"tool": c.Name, "item": item, "risk": c.Risk}
+}
+
+// beforeCalls asks the hooks about calls before they are made.
+func (t *thread) beforeCalls(ctx context.Context, calls []*toolCall) error {
+	if !t.plan.Hooks.Any(hook.CallStart) {
+		return nil
+	}
+	for _, c := range calls {
+		data := callDoc(c)
+		if data["input"] = c.Input; c.Input == nil {
+			data["input"] = object{}
+		}
+		d, err := t.fire(ctx, hook.CallStart, data)
+		if err != nil {
+			return err
+		}
+		if d.Control == hook.Skip {
+			why := cmp.Or(d.Error, fmt.Sprintf("the hook %q skips this call", d.By))
+			c.Risk = "read"
+			c.Refuse(fault.New(fault.Denied, "%s", why).On("hook", d.By))
+		}
+	}
+	return nil
+}
+
+// afterCalls asks the hooks about calls that were made.
+func (t *thread) afterCalls(ctx context.Context, calls []*toolCall) error {
+	if !t.plan.Hooks.Any(hook.CallResult) {
+		return nil
+	}
+	for _, c := range calls {
+		data := callDoc(c)
+		data["status"] = c.Result.Status
+		if e := c.Result.Error; e != nil {
+			data["error"] = object{"code": e.Code, "message": e.Message, "type": typeOf(e.Code)}
+		}
+		if _, err := t.fire(ctx, hook.CallResult, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// typeOf is a code as older hooks have it: permission_denied.
+func typeOf(code string) condition.Names {
+	return condition.Names{strings.ToLower(code), code}
+}
+
+// afterStep asks the hooks at the end of a turn with calls, and when the context window fills up.
+func (t *thread) afterStep(ctx context.Context, calls int) error {
+	if _, err := t.fire(ctx, hook.AfterStep, object{"calls": int64(calls)}); err != nil {
+		return err
+	}
+	event := t.plan.Window.Event(t.share())
+	if event == "" {
+		return nil
+	}
+	_, err := t.fire(ctx, event, object{"usage_ratio": t.share(), "tokens_used": t.bound, "tokens_limit": t.model.Provider().Window(t.model.Name())})
+	return err
+}
+
+// afterReturn asks the hooks about the outputs, and returns the error that ends the loop.
+func (t *thread) afterReturn(ctx context.Context) error {
+	_, err := t.fire(ctx, hook.Return, object{"outputs": t.calls.Returned()})
+	return cmp.Or(err, errReturned)
+}
+
+// afterEnd tells the hooks how the thread ends. Nothing that they decide changes it.
+func (t *thread) afterEnd(ctx context.Context, r *Result, why *fault.Error) error {
+	data := object{"status": r.Status, "result": r.Result, "outputs": results.Values(r.Outputs)}
+	if why != nil {
+		data["error"] = object{"code": string(why.Code), "message": why.Text}
+	}
+	if ctx.Err() != nil || r.Status == Interrupted {
+		return nil
+	}
+	_, err := t.decide(ctx, hook.Complete, data)
+	return err
+}

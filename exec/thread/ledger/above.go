@@ -1,0 +1,66 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// Above are accounts that were opened again for one below them, the highest first.
+type Above []*Account
+
+// OpenAbove opens an account that is closed, and those above it, as far as a child needs them to spend the rest of its budget, nil
+// for no bound. No budget is larger than it was. What was opened is returned with an error too.
+func OpenAbove(ctx context.Context, l Ledger, thread string, rest *int64, at time.Time) (opened Above, err error) {
+	a, err := Get(ctx, l, thread)
+	if err != nil || a == nil || !a.Closed {
+		return nil, err
+	}
+	if opened, err = OpenAbove(ctx, l, a.Parent, rest, at); err != nil {
+		return opened, err
+	}
+	budget := a.Budget
+	if budget != nil && rest != nil {
+		most := min(*budget, a.Spent()+*rest)
+		budget = &most
+	}
+	if err := l.Do(ctx, Open(thread, a.Parent, a.Epoch, budget, at)); err != nil {
+		return opened, err
+	}
+	return append(opened, a), nil
+}
+
+// Close closes the accounts again, from below. One that another process has opened meanwhile is that one's.
+func (o Above) Close(ctx context.Context, l Ledger, at time.Time) error {
+	var errs []error
+	for _, a := range slices.Backward(o) {
+		if err := l.Do(ctx, Close(a.Thread, a.Epoch, at)); err != nil && fault.CodeOf(err) != fault.Conflict {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Rest returns what a thread with a budget, nil for none, may have spent in the end, and how much of that is left: nothing if it
+// has handed the rest over.
+func Rest(ctx context.Context, l Ledger, thread string, budget *int64, handed bool) (all, rest *int64, err error) {
+	a, err := Get(ctx, l, thread)
+	if err != nil {
+		return nil, nil, err
+	}
+	var spent int64
+	if a != nil {
+		spent = a.Spent() + a.Held
+	}
+	if handed {
+		budget = &spent
+	}
+	if budget == nil {
+		return nil, nil, nil
+	}
+	left := max(*budget-spent, 0)
+	return budget, &left, nil
+}

@@ -1,0 +1,339 @@
+// Package ledgertest checks that something is a ledger.Ledger.
+package ledgertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/ledger"
+)
+
+// Test runs every check. make makes a world of no accounts, and returns what opens its ledger once more, as another process
+// would.
+func Test(t *testing.T, make func(t testing.TB) func(testing.TB) ledger.Ledger) {
+	for name, check := range map[string]func(*testing.T, func(testing.TB) ledger.Ledger){
+		"one": one, "children": children, "overspent": overspent, "epochs": epochs, "refused": refuses, "together": together, "any": anyOrder,
+	} {
+		t.Run(name, func(t *testing.T) { check(t, make(t)) })
+	}
+}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refused(t testing.TB, code fault.Code, err error) {
+	t.Helper()
+	if err == nil || fault.CodeOf(err) != code {
+		t.Errorf("got %v, want %s", err, code)
+	}
+}
+
+func budget(n int64) *int64 { return &n }
+
+func account(t testing.TB, l ledger.Ledger, id string) *ledger.Account {
+	t.Helper()
+	a, err := ledger.Get(t.Context(), l, id)
+	must(t, err)
+	if a == nil {
+		t.Fatalf("%s has no account", id)
+	}
+	return a
+}
+
+func left(t testing.TB, l ledger.Ledger, id string, want int64) {
+	t.Helper()
+	if got, bound := account(t, l, id).Left(); got != want || !bound {
+		t.Errorf("%s has %d left, want %d: %+v", id, got, want, account(t, l, id))
+	}
+}
+
+// one: what is reserved is exact, and what is settled takes its place.
+func one(t *testing.T, open func(testing.TB) ledger.Ledger) {
+	ctx, a, b := t.Context(), open(t), open(t)
+	if got, err := ledger.Get(ctx, a, "x"); got != nil || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon)))
+	refused(t, fault.Budget, b.Do(ctx, ledger.Reserve("x", 1, "1", 101)))
+	must(t, b.Do(ctx, ledger.Reserve("x", 1, "1", 100)))
+	left(t, a, "x", 0)
+	refused(t, fault.Conflict, a.Do(ctx, ledger.Reserve("x", 1, "1", 0)))
+	// All or none: what was settled in vain is still reserved.
+	refused(t, fault.Budget, a.Do(ctx, ledger.Settle("x", 1, "1", 30), ledger.Reserve("x", 1, "2", 71)))
+	left(t, b, "x", 0)
+	must(t, a.Do(ctx, ledger.Settle("x", 1, "1", 30), ledger.Reserve("x", 1, "2", 70)))
+	left(t, b, "x", 0)
+	must(t, b.Do(ctx, ledger.Close("x", 1, noon)))
+	if got := account(t, a, "x"); got.Own != 100 || got.Held != 0 || !got.Closed || got.Spent() != 100 {
+		t.Errorf("%+v", got)
+	}
+	refused(t, fault.Conflict, a.Do(ctx, ledger.Reserve("x", 1, "3", 0)))
+	refused(t, fault.Conflict, a.Do(ctx, ledger.Settle("x", 1, "3", 0)))
+	must(t, a.Do(ctx, ledger.Open("x", "", 2, budget(150), noon)))
+	left(t, b, "x", 50)
+	must(t, a.Do(ctx, ledger.Open("y", "", 1, nil, noon), ledger.Reserve("y", 1, "1", 1<<50), ledger.Settle("y", 1, "1", 7)))
+	if got := account(t, b, "y"); got.Own != 7 || got.Budget != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// children: a budget is set aside in all that are above, and what is not spent comes back.
+func children(t *testing.T, open func(testing.TB) ledger.Ledger) {
+	ctx, a, b := t.Context(), open(t), open(t)
+	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Reserve("x", 1, "1", 10)))
+	refused(t, fault.Budget, b.Do(ctx, ledger.Open("c", "x", 1, budget(91), noon)))
+	refused(t, fault.Budget, b.Do(ctx, ledger.Open("c", "x", 1, nil, noon)))
+	must(t, b.Do(ctx, ledger.Open("c", "x", 1, budget(60), noon)))
+	left(t, a, "x", 30)
+	must(t, a.Do(ctx, ledger.Open("d", "c", 1, budget(50), noon)))
+	left(t, b, "c", 10)
+	must(t, a.Do(ctx, ledger.Reserve("d", 1, "1", 40), ledger.Settle("d", 1, "1", 20)))
+	left(t, b, "x", 30)
+	left(t, b, "c", 10)
+	must(t, a.Do(ctx, ledger.Close("d", 1, noon)))
+	left(t, b, "c", 40)
+	left(t, b, "x", 30)
+	must(t, a.Do(ctx, ledger.Reserve("c", 1, "1", 5), ledger.Settle("c", 1, "1", 5), ledger.Close("c", 1, noon)))
+	left(t, b, "x", 65)
+	x, c := account(t, b, "x"), account(t, b, "c")
+	if x.Own != 0 || x.Below != 25 || c.Own != 5 || c.Below != 20 || c.Parent != "x" {
+		t.Errorf("%+v, %+v", x, c)
+	}
+	// Opened again it needs what it may still spend.
+	refused(t, fault.Budget, a.Do(ctx, ledger.Open("c", "x", 2, budget(91), noon)))
+	must(t, a.Do(ctx, ledger.Open("c", "x", 2, budget(90), noon)))
+	left(t, b, "x", 0)
+	left(t, b, "c", 65)
+}
+
+// overspent: what was spent is recorded, however much it is, and no account above can spend it again.
+func overspent(t *testing.T, open func(testing.TB) ledger.Ledger) {
+	ctx, a := t.Context(), open(t)
+	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Open("c", "x", 1, budget(50), noon), ledger.Reserve("c", 1, "1", 50)))
+	must(t, a.Do(ctx, ledger.Settle("c", 1, "1", 120)))
+	left(t, a, "c", -70)
+	left(t, a, "x", -20)
+	refused(t, fault.Budget, a.Do(ctx, ledger.Reserve("c", 1, "2", 1)))
+	refused(t, fault.Budget, a.Do(ctx, ledger.Reserve("x", 1, "2", 1)))
+	must(t, a.Do(ctx, ledger.Close("c", 1, noon)))
+	left(t, a, "x", -20)
+	if x := account(t, a, "x"); x.Below != 120 || x.Own != 0 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// epochs: who was replaced spends nothing any more.
+func epochs(t *testing.T, open func(testing.TB) ledger.Ledger) {
+	ctx, a := t.Context(), open(t)
+	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Reserve("x", 1, "1", 10)))
+	must(t, a.Do(ctx, ledger.Open("x", "", 2, budget(100), noon)))
+	for _, e := range []ledger.Entry{ledger.Reserve("x", 1, "2", 1), ledger.Settle("x", 1, "1", 1), ledger.Close("x", 1, noon), ledger.Open("x", "", 1, nil, noon)} {
+		refused(t, fault.Conflict, a.Do(ctx, e))
+	}
+	left(t, a, "x", 90)
+	must(t, a.Do(ctx, ledger.Settle("x", 2, "1", 10)))
+}
+
+// refuses: what can't be.
+func refuses(t *testing.T, open func(testing.TB) ledger.Ledger) {
+	ctx, a := t.Context(), open(t)
+	must(t, a.Do(ctx, ledger.Open("x", "", 1, budget(100), noon), ledger.Open("z", "", 1, budget(0), noon)))
+	for _, c := range []struct {
+		e    ledger.Entry
+		code fault.Code
+	}{
+		{ledger.Reserve("x", 1, "1", -1), fault.Validation}, {ledger.Reserve("", 1, "1", 1), fault.Validation},
+		{ledger.Settle("x", 1, "1", -5), fault.Validation}, {ledger.Settle("x", 1, "1", 1<<61), fault.Validation},
+		{ledger.Open("y", "", 1, budget(-1), noon), fault.Validation}, {ledger.Open("y", "none", 1, budget(1), noon), fault.NotFound},
+		{ledger.Reserve("none", 1, "1", 1), fault.NotFound}, {ledger.Close("none", 1, noon), fault.NotFound},
+		{ledger.Open("x", "z", 1, budget(1), noon), fault.Conflict}, {ledger.Entry{Op: "steal", Thread: "x", Epoch: 1}, fault.Validation},
+		{ledger.Reserve("z", 1, "1", 1), fault.Budget},
+	} {
+		refused(t, c.code, a.Do(ctx, c.e))
+	}
+	must(t, a.Do(ctx, ledger.Close("z", 1, noon)))
+	refused(t, fault.Conflict, a.Do(ctx, ledger.Open("y", "z", 1, budget(0), noon)))
+	all, err := a.Accounts(ctx)
+	must(t, err)
+	if len(all) != 2 {
+		t.Errorf("%v", all)
+	}
+}
+
+// together: many who spend at once never spend more than there is.
+func together(t *testing.T, open func(testing.TB) ledger.Ledger) {
+	ctx, first := t.Context(), open(t)
+	must(t, first.Do(ctx, ledger.Open("x", "", 1, budget(1000), noon)))
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	var spent int64
+	for i := range 16 {
+		l := first
+		if i%4 == 0 {
+			l = open(t)
+		}
+		group.Go(func() {
+			child := fmt.Sprint("c", i)
+			if l.Do(ctx, ledger.Open(child, "x", 1, budget(150), noon)) != nil {
+				return
+			}
+			for n := range 20 {
+				call := fmt.Sprint(n)
+				if l.Do(ctx, ledger.Reserve(child, 1, call, 40)) != nil {
+					continue
+				}
+				must(t, l.Do(ctx, ledger.Settle(child, 1, call, 35)))
+				mu.Lock()
+				spent += 35
+				mu.Unlock()
+			}
+			must(t, l.Do(ctx, ledger.Close(child, 1, noon)))
+		})
+	}
+	group.Wait()
+	x := account(t, first, "x")
+	if x.Below != spent || spent > 1000 || spent < 6*140 || x.Aside != 0 {
+		t.Errorf("spent %d, %+v", spent, x)
+	}
+}
+
+// A model is what a ledger must be like, said in another way: nothing is summed up.
+type model struct{ all map[string]*node }
+
+type node struct {
+	parent string
+	budget int64
+	own    int64
+	held   map[string]int64
+	closed bool
+}
+
+func (m *model) children(id string, visit func(string, *node)) {
+	for name, n := range m.all {
+		if n.parent == id {
+			visit(name, n)
+		}
+	}
+}
+
+func (m *model) spent(id string) int64 {
+	sum := m.all[id].own
+	m.children(id, func(name string, _ *node) { sum += m.spent(name) })
+	return sum
+}
+
+func (m *model) held(id string) (sum int64) {
+	for _, n := range m.all[id].held {
+		sum += n
+	}
+	return sum
+}
+
+func (m *model) left(id string) int64 {
+	n := m.all[id]
+	left := n.budget - n.own - m.held(id)
+	m.children(id, func(name string, c *node) {
+		switch {
+		case c.closed:
+			left -= m.spent(name)
+		default:
+			// Its budget, or what it has spent and set aside itself if that is more.
+			left -= max(c.budget, m.spent(name), c.budget-m.left(name))
+		}
+	})
+	return left
+}
+
+// anyOrder makes entries by chance, and compares what is left with the model after each. What was never overspent by a
+// settlement isn't overspent at all.
+func anyOrder(t *testing.T, open func(testing.TB) ledger.Ledger) {
+	ctx, l := t.Context(), open(t)
+	random := rand.New(rand.NewPCG(7, 11))
+	m := &model{all: map[string]*node{}}
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	for range 1500 {
+		name, parent, call := names[random.IntN(len(names))], names[random.IntN(len(names))], fmt.Sprint(random.IntN(3))
+		amount := random.Int64N(60)
+		n := m.all[name]
+		switch random.IntN(5) {
+		case 0:
+			if n != nil {
+				parent = n.parent
+			} else if m.all[parent] == nil {
+				parent = ""
+			}
+			e := ledger.Open(name, parent, 1, budget(amount*4), noon)
+			may := parent == "" || !m.all[parent].closed && (n == nil || n.closed) && amount*4-spentOf(m, name) <= m.left(parent)
+			if parent != "" && n != nil && !n.closed {
+				continue // what is set aside already is another case
+			}
+			if err := l.Do(ctx, e); (err == nil) != may {
+				t.Fatalf("%+v: %v, %v", e, err, may)
+			}
+			if may {
+				if n == nil {
+					n = &node{parent: parent, held: map[string]int64{}}
+					m.all[name] = n
+				}
+				n.budget, n.closed = amount*4, false
+			}
+		case 1, 2:
+			if n == nil || n.closed {
+				continue
+			}
+			_, taken := n.held[call]
+			may := !taken && amount <= m.left(name)
+			if err := l.Do(ctx, ledger.Reserve(name, 1, call, amount)); (err == nil) != may {
+				t.Fatalf("reserve %d of %d for %s: %v", amount, m.left(name), name, err)
+			}
+			if may {
+				n.held[call] = amount
+			}
+		case 3:
+			if n == nil || n.closed {
+				continue
+			}
+			held, ok := n.held[call]
+			if !ok {
+				continue
+			}
+			cost := min(amount, held)
+			must(t, l.Do(ctx, ledger.Settle(name, 1, call, cost)))
+			delete(n.held, call)
+			n.own += cost
+		case 4:
+			if n == nil || random.IntN(4) > 0 {
+				continue
+			}
+			must(t, l.Do(ctx, ledger.Close(name, 1, noon)))
+			n.own += m.held(name)
+			n.held, n.closed = map[string]int64{}, true
+		}
+		for id := range m.all {
+			left(t, l, id, m.left(id))
+			if got := account(t, l, id); got.Spent() != m.spent(id) || got.Own != m.all[id].own {
+				t.Fatalf("%s: %+v, want %d", id, got, m.spent(id))
+			}
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+}
+
+func spentOf(m *model, name string) int64 {
+	if m.all[name] == nil {
+		return 0
+	}
+	return m.spent(name)
+}

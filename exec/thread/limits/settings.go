@@ -1,0 +1,42 @@
+package limits
+
+import (
+	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// Settings are what config:resilience says of threads.
+type Settings struct {
+	Limits     *value.Value
+	MaxRetries int64
+	Concurrent int64 // calls of one turn
+}
+
+// ReadSettings reads config:resilience.
+func ReadSettings(v *value.Value) (s Settings, err error) {
+	s = Settings{MaxRetries: 3, Concurrent: 5}
+	var problems []*value.Problem
+	if s.Limits, problems = declared.Limits(v.Get("limits").Get("defaults")); len(problems) > 0 {
+		return s, fault.New(fault.Config, "invalid config:resilience: %s", problems[0].Message)
+	}
+	for _, n := range []struct {
+		at   *value.Value
+		name string
+		to   *int64
+		most int64
+	}{
+		{v.Get("retry").Get("max_retries"), "retry.max_retries", &s.MaxRetries, 100},
+		{v.Get("concurrency").Get("max_concurrent_children"), "concurrency.max_concurrent_children", &s.Concurrent, 1000},
+	} {
+		if n.at.IsNull() {
+			continue
+		}
+		given, ok := n.at.Int()
+		if !ok || given < 0 || given > n.most {
+			return s, fault.New(fault.Config, "invalid config:resilience: %s must be between 0 and %d", n.name, n.most)
+		}
+		*n.to = given
+	}
+	return s, nil
+}

@@ -1,0 +1,160 @@
+package models
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread/provider"
+)
+
+// defaultTier is the model of a directive that names none.
+const defaultTier = "general"
+
+// A Model is what answers a thread.
+type Model interface {
+	String() string
+	Name() string // of the model, without its provider
+	Provider() *provider.Provider
+	Digest() cas.Digest // of the provider's item
+	// Ask asks the model. digest is that of the request (Digests). The error is a *provider.Failure, or ends the thread. Nothing
+	// was used if undone is set.
+	Ask(ctx context.Context, r *provider.Request, digest cas.Digest, live func(string)) (a *provider.Answer, undone bool, err error)
+}
+
+// A Wanted says which model.
+type Wanted struct {
+	Name      string       // a tier or a model, instead of the directive's; "" for that
+	Directive *value.Value // what the directive says of its model; nil for nothing
+	Replay    string       // the directory of a thread whose answers are given; "" for a real model
+	Priced    bool         // the thread has a spend limit
+}
+
+// name returns the name of the model: a tier, a model's id, or either with its provider.
+func (w *Wanted) name() string {
+	name := w.Name
+	if m := w.Directive; name == "" && m != nil {
+		for _, field := range []string{"id", "tier"} {
+			if v := m.Get(field); name == "" && !v.IsNull() {
+				name = v.String()
+			}
+		}
+		if p := m.Get("provider"); name != "" && !p.IsNull() {
+			name = p.String() + "/" + name
+		}
+	}
+	if name == "" {
+		name = defaultTier
+	}
+	return name
+}
+
+// Choose finds the model, with its fallback.
+func Choose(ctx context.Context, s *session.Session, w *Wanted) (Model, error) {
+	all, digests, err := providers(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	c, err := provider.Resolve(all, w.name())
+	if err != nil {
+		return nil, err
+	}
+	second, has, err := w.fallback(all)
+	if err != nil {
+		return nil, err
+	}
+	if w.Replay != "" {
+		m, err := openReplay(w.Replay, c, digests[c.Provider.Ref])
+		if err != nil || !has {
+			return m, err
+		}
+		return &fallible{Model: m, next: m}, nil
+	}
+	if err := w.affordable(c); err != nil {
+		return nil, err
+	}
+	m := &service{choice: c, raw: digests[c.Provider.Ref], session: s}
+	if !has {
+		return m, nil
+	}
+	if err := w.affordable(second); err != nil {
+		return nil, err
+	}
+	return &fallible{Model: m, next: &service{choice: second, raw: digests[second.Provider.Ref], session: s}}, nil
+}
+
+// affordable refuses a model without a price for a thread that has a spend limit.
+func (w *Wanted) affordable(c provider.Choice) error {
+	if _, known := c.Provider.Worst(c.Model, 1, 1); known || !w.Priced {
+		return nil
+	}
+	return fault.New(fault.Budget, "the price of %s is unknown, and the thread has a spend limit", c).On("model", c.String()).
+		Because("a price of 0 is known: the provider's item lists prices under pricing").Try("rye docs providers")
+}
+
+// A Candidate is a provider that threads can use.
+type Candidate struct {
+	*provider.Provider
+	Digest cas.Digest // of its item
+	Lacks  []Lack     // none: it is ready
+}
+
+// A Lack is a secret that a provider needs and doesn't get.
+type Lack struct {
+	Secret string
+	Denied bool // the policy doesn't allow it
+	Unset  bool // it has no value
+}
+
+// Candidates returns the providers, first those that are ready.
+func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err error) {
+	items, err := s.Providers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var unready []Candidate
+	for _, it := range items {
+		if !provider.Is(it.Model) {
+			continue
+		}
+		c := Candidate{Digest: it.Raw}
+		if c.Provider, err = provider.Read(it.Model); err != nil {
+			return nil, err
+		}
+		for _, name := range c.Secrets {
+			allowed, set, err := s.Secret(ctx, name, c.Ref)
+			if err != nil {
+				return nil, err
+			}
+			if !allowed || !set {
+				c.Lacks = append(c.Lacks, Lack{name, !allowed, !set})
+			}
+		}
+		if len(c.Lacks) == 0 {
+			all = append(all, c)
+		} else {
+			unready = append(unready, c)
+		}
+	}
+	return append(all, unready...), nil
+}
+
+// providers returns the providers as package provider resolves names, and the digests of their items.
+func providers(ctx context.Context, s *session.Session) (all []*provider.Provider, digests map[model.Ref]cas.Digest, err error) {
+	candidates, err := Candidates(ctx, s)
+	digests = map[model.Ref]cas.Digest{}
+	for _, c := range candidates {
+		all, digests[c.Ref] = append(all, c.Provider), c.Digest
+	}
+	return all, digests, err
+}
+
+// FailureOf returns the failure of a model call, nil if an error is none.
+func FailureOf(err error) *provider.Failure {
+	f, _ := errors.AsType[*provider.Failure](err)
+	return f
+}

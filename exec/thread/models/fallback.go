@@ -1,0 +1,60 @@
+package models
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/provider"
+)
+
+// A fallible is a model with another one in reserve.
+type fallible struct {
+	Model
+	next Model // nil once it is used
+}
+
+// Ask implements Model. As long as there is a fallback, a missing key is a failure of the model call.
+func (f *fallible) Ask(ctx context.Context, r *provider.Request, digest cas.Digest, live func(string)) (*provider.Answer, bool, error) {
+	a, undone, err := f.Model.Ask(ctx, r, digest, live)
+	if err != nil && f.next != nil && fault.Of(err).Details["secret"] != nil {
+		return nil, true, &provider.Failure{Provider: f.Provider().Ref.ID, Code: string(fault.AuthRequired), Message: err.Error()}
+	}
+	return a, undone, err
+}
+
+// FallBack makes a model its fallback, once. It reports false if there is none left.
+func FallBack(m Model) bool {
+	f, ok := m.(*fallible)
+	if !ok || f.next == nil {
+		return false
+	}
+	f.Model, f.next = f.next, nil
+	return true
+}
+
+// fallback finds the fallback that the directive names: a tier, a model, or a provider, which is asked for the same tier. A
+// model that the caller has named has none.
+func (w *Wanted) fallback(all []*provider.Provider) (c provider.Choice, has bool, err error) {
+	name := ""
+	if w.Directive != nil && w.Name == "" {
+		name = w.Directive.Get("fallback").String()
+	}
+	if name == "" {
+		return c, false, nil
+	}
+	tier := w.Directive.Get("tier").String()
+	if tier == "" {
+		tier = defaultTier
+	}
+	for _, p := range all {
+		if p.Name == name || p.Ref.ID == name {
+			name = p.Ref.ID + "/" + tier
+			break
+		}
+	}
+	if c, err = provider.Resolve(all, name); err != nil {
+		return c, false, fault.Of(err).Because("the directive's model has it as its fallback")
+	}
+	return c, true, nil
+}

@@ -1,0 +1,143 @@
+package models
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// Replayed is the name of the model of a thread that another one's record answers.
+const Replayed = "replay"
+
+// A replay gives the answers of a recorded thread.
+type replay struct {
+	choice provider.Choice
+	raw    cas.Digest
+	turns  []recorded
+	next   int
+}
+
+// A recorded is a request that was made, and what came of it.
+type recorded struct {
+	line    int64
+	request transcript.Request
+	answer  *transcript.Answer
+	failure *transcript.Classified
+}
+
+// openReplay reads the record in a thread's directory.
+func openReplay(dir string, c provider.Choice, raw cas.Digest) (Model, error) {
+	r := &replay{choice: c, raw: raw}
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fault.New(fault.NotFound, "no transcript in %q", dir).From(err)
+	}
+	for e, err := range transcript.Read(dir) {
+		if err != nil {
+			return nil, err
+		}
+		switch e.Type {
+		case transcript.TypeRequest:
+			t := recorded{line: e.Seq}
+			if err := e.Decode(&t.request); err != nil {
+				return nil, err
+			}
+			r.turns = append(r.turns, t)
+		case transcript.TypeAnswer:
+			t := &r.turns[len(r.turns)-1] // the reader has checked that there is a request
+			t.answer = new(transcript.Answer)
+			if err := e.Decode(t.answer); err != nil {
+				return nil, err
+			}
+		case transcript.TypeClassified:
+			t := &r.turns[len(r.turns)-1]
+			t.failure = new(transcript.Classified)
+			if err := e.Decode(t.failure); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+func (r *replay) Name() string                 { return r.choice.Model }
+func (r *replay) String() string               { return Replayed }
+func (r *replay) Provider() *provider.Provider { return r.choice.Provider }
+func (r *replay) Digest() cas.Digest           { return r.raw }
+
+// Ask implements Model from the record. A request that differs from the recorded one ends the thread.
+func (r *replay) Ask(_ context.Context, q *provider.Request, digest cas.Digest, live func(string)) (a *provider.Answer, undone bool, err error) {
+	if r.next >= len(r.turns) {
+		return nil, true, fault.New(fault.Conflict, "the record has no further answer: it ends after %s", fault.Count(int64(len(r.turns)), "request"))
+	}
+	t := r.turns[r.next]
+	r.next++
+	if digest != t.request.Digest {
+		return nil, true, differs(&t, q)
+	}
+	switch {
+	case t.answer != nil:
+		if live != nil {
+			live(t.answer.Text)
+		}
+		a, err = Answered(t.answer)
+		return a, false, err
+	case t.failure != nil:
+		return nil, t.failure.Cost == 0, &provider.Failure{Provider: r.choice.Provider.Ref.ID, Status: t.failure.Error.Status, Code: t.failure.Error.Code, Message: t.failure.Error.Message}
+	}
+	return nil, true, fault.New(fault.Conflict, "the record has no answer to the request in line %d", t.line)
+}
+
+// Answered makes a model's answer of a recorded one.
+func Answered(a *transcript.Answer) (*provider.Answer, error) {
+	out := &provider.Answer{Text: a.Text, Stop: a.Stop}
+	for _, c := range a.Calls {
+		out.Calls = append(out.Calls, provider.ToolCall(c))
+	}
+	if u := a.Usage; u != nil {
+		out.Usage = provider.Usage(*u)
+	}
+	if a.Opaque == nil {
+		return out, nil
+	}
+	b, err := json.Marshal(a.Opaque)
+	return out, cmp.Or(err, json.Unmarshal(b, &out.Opaque))
+}
+
+// differs says how a request differs from the recorded one: in the first message that is another, or in the tools.
+func differs(t *recorded, q *provider.Request) error {
+	e := fault.New(fault.Conflict, "the thread asks the model something else than the record: line %d", t.line).On("line", t.line)
+	added := q.Messages[min(int(t.request.Kept), len(q.Messages)):]
+	for i := range max(len(added), len(t.request.Messages)) {
+		was, is := "nothing", "nothing"
+		if i < len(t.request.Messages) {
+			was = short(t.request.Messages[i])
+		}
+		if i < len(added) {
+			is = short(added[i])
+		}
+		if was != is {
+			return e.Because("recorded: "+was, "now:      "+is)
+		}
+	}
+	return e.Because("the messages are the same: the tools, the model or an earlier message differ")
+}
+
+// short shows a message.
+func short(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	const most = 300
+	if len(b) > most {
+		b = append(b[:most], "…"...)
+	}
+	return strings.ToValidUTF8(string(b), "\ufffd")
+}

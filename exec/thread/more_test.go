@@ -1,0 +1,97 @@
+package thread_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/search"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// TestPermitted: what a directive with every permission to execute gets of directives and knowledge.
+func TestPermitted(t *testing.T) {
+	items := plain(strings.ReplaceAll(strings.ReplaceAll(asking, "<execute><tool>acme/echo</tool></execute>", "<execute>*</execute>"),
+		`<model provider="local" id="test-model"/>`, ""))
+	items["directives/acme/asking.md"] = strings.ReplaceAll(items["directives/acme/asking.md"], "Ask about", "Ask {input:nothing} about")
+	items["knowledge/acme/facts.md"] = "---\nid: facts\ntitle: Facts\nversion: 1.0.0\nentry_type: reference\ncategory: acme\n---\nThe earth is round.\n"
+	item := func(id, kind string, given object) provider.ToolCall {
+		return call(id, "rye_execute", object{"item_type": kind, "item_id": map[string]string{"directive": "acme/asking", "knowledge": "acme/facts"}[kind], "parameters": given})
+	}
+	w := newWorld(t, items, modeltest.Turn{RawUsage: "none", Calls: []provider.ToolCall{
+		item("a", "knowledge", object{}), item("b", "directive", object{"topic": "bread"}), item("c", "directive", object{}),
+		executes("d", "rye/agent/threads/directive_return", object{}), executes("e", "rye/nothing", object{}),
+	}}, modeltest.Turn{Text: "done"})
+	r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration=60"}})
+	must(t, err)
+	body := string(w.server.Requests()[1].Raw)
+	for _, part := range []string{"The earth is round", "Ask {input:nothing} about bread, 2 deep", "topic", "declares no outputs", "TOOL_NOT_FOUND"} {
+		if !strings.Contains(body, part) {
+			t.Errorf("the model's results lack %q: %s", part, body)
+		}
+	}
+	if !r.Success || r.Cost.InputTokens == 0 {
+		t.Errorf("%+v, %v", r, r.Error)
+	}
+}
+
+// TestOutputs: outputs that are missing go back to the model, whichever way it returns them.
+func TestOutputs(t *testing.T) {
+	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "rye/agent/threads/directive_return", object{"other": 1})}},
+		modeltest.Turn{Calls: []provider.ToolCall{executes("b", "rye/agent/threads/directive_return", object{"answer": 5})}},
+		modeltest.Turn{Calls: []provider.ToolCall{executes("c", "rye/agent/threads/directive_return", object{"answer": "five"})}})
+	r, err := w.run(t.Context(), thread.Start{})
+	must(t, err)
+	if !r.Success || r.Outputs["answer"] != "five" || !strings.Contains(string(w.server.Requests()[1].Raw), "outputs are missing: answer") {
+		t.Errorf("%+v: %s", r, w.server.Requests()[1].Raw)
+	}
+}
+
+// TestImpatient: a thread that is cancelled while it waits for another try ends at once.
+func TestImpatient(t *testing.T) {
+	w := newWorld(t, plain(asking), modeltest.Turn{Status: 429, RetryAfter: "3000"})
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := w.run(ctx, thread.Start{Live: thread.Live{Event: func(e *transcript.Event) {
+		if e.Type == transcript.TypeClassified {
+			cancel()
+		}
+	}}})
+	must(t, err)
+	if r.Status != thread.Interrupted || r.Error.Code != fault.Cancelled {
+		t.Errorf("%+v, %v", r, r.Error)
+	}
+}
+
+// TestUnusable: what isn't signed, or isn't there, is used by no thread; and a cancelled caller gets nothing.
+func TestUnusable(t *testing.T) {
+	w := newWorld(t, plain(asking))
+	w.write(".ai/directives/acme/raw.md", strings.ReplaceAll(asking, "OUTPUTS", ""))
+	s := w.engine.Session
+	if r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/raw"}}); err == nil {
+		t.Errorf("an unsigned directive: %+v", r)
+	}
+	if it, err := s.Chosen(t.Context(), model.Ref{Kind: "tool", ID: "rye/none"}); err == nil {
+		t.Errorf("%+v", it)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, policies := s.Policies(ctx)
+	_, providers := s.Providers(ctx)
+	_, item := s.Item(ctx, model.Ref{Kind: "tool", ID: "acme/echo"})
+	_, chosen := s.Chosen(ctx, model.Ref{Kind: "tool", ID: "rye/agent/loop"})
+	_, search := s.Search(ctx, search.Request{})
+	for i, err := range []error{policies, providers, item, chosen, search} {
+		if err == nil {
+			t.Errorf("%d: no error", i)
+		}
+	}
+	must(t, s.Close())
+	if r, err := w.run(t.Context(), thread.Start{}); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("a closed session: %+v, %v", r, err)
+	}
+}

@@ -1,0 +1,124 @@
+// Package offer says which tools the model of a thread is offered, and under which names.
+package offer
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/toolname"
+)
+
+// The names of the tools that threads themselves have.
+const (
+	Execute = "rye_execute"
+	Load    = "rye_load"
+	Search  = "rye_search"
+	Sign    = "rye_sign"
+	Return  = "directive_return"
+)
+
+// MaxHits is how many items a search finds at most.
+const MaxHits = 20
+
+type object = map[string]any
+
+// Signs reports whether any permission is about signatures.
+func Signs(caps capability.Set) bool {
+	return slices.ContainsFunc(caps.List(), func(c capability.Capability) bool { return c.Allows(capability.Sign) })
+}
+
+// Tools returns what a model is offered: the tools that every directive has, the one that signs, those that it names, and, if it
+// declares outputs, the one that returns them.
+func Tools(outputs []declared.Output, natives []provider.Tool, signs bool) []provider.Tool {
+	kinds := object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}}
+	id := object{"type": "string", "description": "The id of the item, as in acme/deploy"}
+	tools := []provider.Tool{
+		{Name: Execute, Description: "Run a tool, or get the text of a directive or of knowledge", Schema: object{
+			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{
+				"item_type": kinds, "item_id": id, "parameters": object{"type": "object", "description": "What the item takes"},
+				"dry_run": object{"type": "boolean", "description": "Check everything and run nothing"},
+			}}},
+		{Name: Load, Description: "Get the file of an item", Schema: object{
+			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{"item_type": kinds, "item_id": id}}},
+		{Name: Search, Description: "Find items by words", Schema: object{
+			"type": "object", "required": []any{"query", "scope"}, "properties": object{
+				"query": object{"type": "string"}, "scope": object{"type": "string", "description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
+				"limit": object{"type": "integer", "minimum": 1.0, "maximum": float64(MaxHits), "default": 10.0},
+			}}},
+	}
+	if signs {
+		tools = append(tools, provider.Tool{Name: Sign, Description: "Ask the user to sign the file of an item with their key", Schema: object{
+			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{"item_type": kinds, "item_id": id}}})
+	}
+	tools = append(tools, natives...)
+	if len(outputs) == 0 {
+		return tools
+	}
+	properties, required := object{}, []any{}
+	for _, o := range outputs {
+		p := object{}
+		if o.Type != "" && o.Type != "any" {
+			p["type"] = o.Type
+		}
+		if o.Description != "" {
+			p["description"] = o.Description
+		}
+		properties[o.Name] = p
+		required = append(required, o.Name)
+	}
+	return append(tools, provider.Tool{Name: Return, Description: "End the directive with its outputs",
+		Schema: object{"type": "object", "required": required, "properties": properties}})
+}
+
+// Named are the tools that a directive names, which its model is offered under names of their own.
+type Named struct {
+	Items map[string]*ai.Item // by these names
+	Tools []provider.Tool     // as the model is offered them
+}
+
+// Find finds the tools that a directive names. One that no permission covers isn't offered.
+func Find(ctx context.Context, find func(context.Context, model.Ref) (*ai.Item, error), offers []declared.Offer, covers func(capability.Capability) bool) (n Named, err error) {
+	n.Items = map[string]*ai.Item{}
+	var ids []string
+	for _, o := range offers {
+		need, err := capability.For(capability.Execute, "tool", o.ID)
+		if err != nil {
+			return n, err
+		}
+		if covers(need) {
+			ids = append(ids, o.ID)
+		}
+	}
+	names, err := toolname.Names(ids, []string{Execute, Load, Search, Sign, Return})
+	if err != nil {
+		return n, err
+	}
+	for _, id := range ids {
+		it, err := find(ctx, model.Ref{Kind: "tool", ID: id})
+		if err != nil {
+			return n, err
+		}
+		schema := object{}
+		if declared, ok := it.Model.Interface().Input.(object); ok {
+			schema = maps.Clone(declared)
+		}
+		schema["type"] = "object"
+		n.Items[names[id]] = it
+		n.Tools = append(n.Tools, provider.Tool{Name: names[id], Description: it.Model.Tool.Description, Schema: schema})
+	}
+	return n, nil
+}
+
+// Names are those of tools.
+func Names(tools []provider.Tool) (all []string) {
+	for _, tool := range tools {
+		all = append(all, tool.Name)
+	}
+	return all
+}

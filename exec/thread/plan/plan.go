@@ -1,0 +1,210 @@
+// Package plan reads what a thread follows: its directive, its loop, and what config says of both. It says what the thread may
+// do, and stays as it is while the thread runs.
+//
+//	p, err := plan.Read(ctx, agents, ref, session.Item)
+//	inputs, err := p.Complete(given)
+//	err = p.Narrow(parent.Caps) // of a child
+//	err = p.Offer(ctx)
+//
+// A permission counts if the directive declares it, every directive above it declares it too, and config doesn't narrow it away.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/permission"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread/agent"
+	"github.com/rye-build/rye/exec/thread/handoff"
+	"github.com/rye-build/rye/exec/thread/hook"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/loop"
+	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/provider"
+)
+
+// A Plan is what one thread follows.
+type Plan struct {
+	Agents    *agent.Runner
+	Directive *ai.Item
+	Owned     bool // the directive is the user's own
+	Loop      *session.Program
+	Program   *loop.Loop
+	Settings  limits.Settings
+	Rules     *classification.Rules
+	Hooks     *hook.Set
+	Window    *hook.Window
+	Handoff   *handoff.Settings
+	Meaning   *permission.Definitions // of permissions
+	Caps      capability.Set
+	Named     offer.Named // after Offer
+	Signs     bool        // the model is offered the tool that signs
+}
+
+// Find finds an item.
+type Find func(context.Context, model.Ref) (*ai.Item, error)
+
+// Read reads the items of a thread. find finds the directive.
+func Read(ctx context.Context, agents *agent.Runner, ref model.Ref, find Find) (p *Plan, err error) {
+	p = &Plan{Agents: agents}
+	if p.Directive, err = find(ctx, ref); err != nil {
+		return nil, err
+	}
+	d := p.Directive.Model.Directive
+	if d == nil {
+		return nil, fault.New(fault.Validation, "%q is not a directive", ref).Try(fault.Command("rye exec", ref.String()))
+	}
+	if agent.Prompt(p.Directive.Model) == "" {
+		return nil, fault.New(fault.Validation, "%q has no steps: its text is empty", ref).On("ref", ref.String()).Try("rye docs directive-format")
+	}
+	if p.Owned, err = agents.Session.Owns(ctx, p.Directive); err != nil {
+		return nil, err
+	}
+	if p.Loop, p.Program, err = agents.Program(ctx, agent.Loop); err != nil {
+		return nil, err
+	}
+	if err := p.readConfig(ctx); err != nil {
+		return nil, err
+	}
+	p.Caps, err = capability.NewSet(p.Meaning.Expand(d.Permissions))
+	return p, err
+}
+
+// readConfig reads what config says: of limits and failures, of hooks, of the context window, and of what permissions mean.
+func (p *Plan) readConfig(ctx context.Context) error {
+	s := p.Agents.Session
+	resilience, err := s.Config(ctx, "resilience")
+	if err != nil {
+		return err
+	}
+	if p.Settings, err = limits.ReadSettings(resilience.Value); err != nil {
+		return err
+	}
+	if p.Rules, err = s.Rules(ctx); err != nil {
+		return err
+	}
+	permissions, err := s.Config(ctx, permission.Config)
+	if err != nil {
+		return err
+	}
+	if p.Meaning, err = permission.Read(permissions.Value); err != nil {
+		return err
+	}
+	coordination, err := s.Config(ctx, hook.Coordination)
+	if err != nil {
+		return err
+	}
+	if p.Handoff, err = handoff.Read(coordination.Value); err != nil {
+		return err
+	}
+	if p.Window, err = hook.ReadWindow(coordination.Value); err != nil {
+		return err
+	}
+	return p.readHooks(ctx)
+}
+
+// readHooks reads the hooks of the directive and of config.
+func (p *Plan) readHooks(ctx context.Context) error {
+	config, err := p.Agents.Session.Config(ctx, hook.Config)
+	if err != nil {
+		return err
+	}
+	events, err := p.Agents.Session.Config(ctx, hook.Events)
+	if err != nil {
+		return err
+	}
+	p.Hooks, err = hook.Read(hook.Sources{Config: config.Value, Events: events.Value, Own: p.Directive.Model.Directive.Hooks, Ref: p.Directive.Ref})
+	return err
+}
+
+// Inputs returns what the directive takes. It takes nothing that it doesn't declare.
+func Inputs(it *ai.Item) (*params.Schema, error) {
+	schema := map[string]any{"type": "object"}
+	if declared, ok := it.Model.Interface().Input.(map[string]any); ok {
+		schema = maps.Clone(declared)
+	}
+	schema["additionalProperties"] = false
+	return params.Compile(schema)
+}
+
+// Complete checks inputs and adds the defaults of missing ones. given is nil for none.
+func (p *Plan) Complete(given func(*params.Schema) (map[string]any, error)) (map[string]any, error) {
+	ref := p.Directive.Ref.String()
+	schema, err := Inputs(p.Directive)
+	if err != nil {
+		return nil, err
+	}
+	inputs := map[string]any{}
+	if given != nil {
+		if inputs, err = given(schema); err != nil {
+			return nil, fault.Wrap(err, "%v", err).Try(fault.Command("rye run", ref) + " --help")
+		}
+	}
+	if inputs, err = schema.Complete(inputs); err != nil {
+		e := fault.Of(err)
+		if len(e.Why) == 0 {
+			e.Because(e.Text)
+		}
+		e.Text = fmt.Sprintf("invalid inputs for %q", ref)
+		return nil, e.Try(fault.Command("rye run", ref) + " --help")
+	}
+	return inputs, nil
+}
+
+// Limits are those of config, and of the directive where it says other ones.
+func (p *Plan) Limits() limits.Set {
+	l := limits.None()
+	l.Declare(p.Settings.Limits)
+	l.Declare(p.Directive.Model.Directive.Limits)
+	return l
+}
+
+// Model finds the model.
+func (p *Plan) Model(ctx context.Context, w models.Wanted) (models.Model, error) {
+	w.Directive = p.Directive.Model.Directive.Model
+	return models.Choose(ctx, p.Agents.Session, &w)
+}
+
+// Narrow takes away what others don't allow as well.
+func (p *Plan) Narrow(others capability.Set) (err error) {
+	p.Caps, err = p.Caps.Intersect(others)
+	return err
+}
+
+// Offer finds the tools that the directive names.
+func (p *Plan) Offer(ctx context.Context) (err error) {
+	p.Named, err = offer.Find(ctx, p.Agents.Session.Item, p.Directive.Model.Directive.Tools, p.covers)
+	return err
+}
+
+// Tools are what the model is offered.
+func (p *Plan) Tools() []provider.Tool {
+	return offer.Tools(p.Directive.Model.Directive.Outputs, p.Named.Tools, p.Signs)
+}
+
+// covers reports whether a permission covers a call, and config doesn't narrow it away.
+func (p *Plan) covers(need capability.Capability) bool {
+	return p.Caps.Covers(need) && p.Meaning.Refuses(need) == ""
+}
+
+// Allows refuses what the thread has no permission for.
+func (p *Plan) Allows(verb, kind, id string) error {
+	need, err := capability.For(verb, kind, id)
+	if err != nil {
+		return err
+	}
+	if !p.covers(need) {
+		return fault.New(fault.Denied, "the directive has no permission for %s", need).On("permission", need.String()).
+			Try("rye docs directive-format")
+	}
+	return nil
+}

@@ -1,0 +1,416 @@
+package modeltest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/exec/thread/provider/wire"
+)
+
+// A Turn is what the server answers to one request.
+type Turn struct {
+	Text     string
+	Thinking string // before the text; of every format but chat_completion it has to be sent back
+	Calls    []wire.ToolCall
+	Stop     string // one of package wire's words; "" is StopCalls with calls, else StopEnd
+	Usage    wire.Usage
+
+	// What follows is misbehaviour.
+
+	Status     int    // of an error in place of an answer
+	Type, Code string // of that error; the vendor's own for the status if Type is ""
+	Message    string
+	RetryAfter string
+	Late       bool // the error comes in the stream, after the text
+
+	RawUsage string // in place of the usage; "none" leaves it out
+	Body     string // in place of the answer, with the status 200
+	Media    string // the type of the body or of the answer, instead of the right one
+	Redirect string // the request is sent there
+	Endless  bool   // the text goes on until the client goes
+	Cut      int    // the connection breaks after so many events, or in the middle of a body
+	Short    int    // the answer ends in good form after so many events
+	Repeat   int    // the text is said so many times
+	Hang     bool   // there is no answer until the client goes
+	// Drip has the server wait for a value before each event.
+	Drip <-chan struct{}
+}
+
+// A Request is one that came.
+type Request struct {
+	Format, Model string
+	Stream        bool
+	Path          string
+	Header        http.Header
+	Raw           []byte
+	Body          map[string]any // as encoding/json reads it
+}
+
+// A Server is a model server on this machine. It is safe for many goroutines.
+type Server struct {
+	URL  string // without a slash at the end
+	Host string // with the port
+
+	close    func()
+	mu       sync.Mutex
+	turns    []Turn
+	handler  func(*Request) Turn
+	key      string
+	requests []*Request
+	refused  []string
+	served   int
+}
+
+// New starts a server that ends with the test.
+func New(t testing.TB, turns ...Turn) *Server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Host: l.Addr().String(), URL: "http://" + l.Addr().String(), turns: turns}
+	ctx, stop := context.WithCancel(context.Background())
+	server := &http.Server{Handler: s, BaseContext: func(net.Listener) context.Context { return ctx }}
+	done := make(chan struct{})
+	go func() { defer close(done); server.Serve(l) }()
+	s.close = sync.OnceFunc(func() { stop(); server.Close(); <-done })
+	t.Cleanup(s.close)
+	return s
+}
+
+// Close ends the server before the test does.
+func (s *Server) Close() { s.close() }
+
+// Add adds turns to the script.
+func (s *Server) Add(turns ...Turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns = append(s.turns, turns...)
+}
+
+// Handle has a function answer instead of the script. It is called by many goroutines.
+func (s *Server) Handle(f func(*Request) Turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handler = f
+}
+
+// Require has the server refuse requests without this key.
+func (s *Server) Require(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = key
+}
+
+// Requests returns the requests that came, also those that were refused.
+func (s *Server) Requests() []*Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Refused returns why requests were refused that no vendor would take.
+func (s *Server) Refused() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.refused)
+}
+
+// Left returns how many turns of the script are left.
+func (s *Server) Left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.turns)
+}
+
+var (
+	urlLine     = regexp.MustCompile(`(?m)^(  url: "?)https?://[^/"]*`)
+	networkLine = regexp.MustCompile(`(?m)^network: .*$`)
+)
+
+// Item returns the text of a provider of the library, such as "openai", with the address of this server.
+func (s *Server) Item(name string) string {
+	b, err := fs.ReadFile(std.FS(), "tools/rye/agent/providers/"+name+".yaml")
+	if err != nil {
+		panic(err)
+	}
+	text := urlLine.ReplaceAllString(string(b), "${1}"+s.URL)
+	return networkLine.ReplaceAllString(text, fmt.Sprintf("network: [%q]", s.Host))
+}
+
+// A dialect is a vendor's way of speaking.
+type dialect interface {
+	// check returns why the vendor would refuse a request; "" if it wouldn't.
+	check(r *Request) string
+	key(h http.Header) string
+	whole(t *Turn, r *Request) map[string]any
+	events(t *Turn, r *Request) []event
+	// failure is the body of an error.
+	failure(status int, kind, code, message string) map[string]any
+}
+
+// An event is one of a stream.
+type event struct {
+	name string
+	data any // [DONE] as it is, anything else as JSON
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	r := &Request{Path: q.URL.Path, Header: q.Header.Clone()}
+	d := r.dialect(q)
+	if d == nil || q.Method != http.MethodPost {
+		http.NotFound(w, q)
+		return
+	}
+	r.Raw, _ = io.ReadAll(q.Body)
+	parsed := json.Unmarshal(r.Raw, &r.Body) == nil
+	if r.Format != wire.Gemini {
+		r.Model, _ = r.Body["model"].(string)
+		r.Stream, _ = r.Body["stream"].(bool)
+	}
+	x := &exchange{w: w, ctx: q.Context(), dialect: d, request: r}
+	s.mu.Lock()
+	s.requests = append(s.requests, r)
+	s.served++
+	key, handler := s.key, s.handler
+	w.Header().Set("Request-Id", fmt.Sprintf("req_%d", s.served))
+	s.mu.Unlock()
+	why := "the body is not JSON"
+	if parsed {
+		why = d.check(r)
+	}
+	switch {
+	case key != "" && d.key(q.Header) != key:
+		x.fail(&Turn{Status: 401, Message: "invalid x-api-key"})
+		return
+	case why != "":
+		s.mu.Lock()
+		s.refused = append(s.refused, why)
+		s.mu.Unlock()
+		x.fail(&Turn{Status: 400, Message: why})
+		return
+	}
+	if handler != nil {
+		t := handler(r)
+		x.answer(&t)
+		return
+	}
+	if t := s.next(); t != nil {
+		x.answer(t)
+		return
+	}
+	x.fail(&Turn{Status: 400, Message: "modeltest: the script has no more turns"})
+}
+
+// next takes a turn of the script; nil if there is none.
+func (s *Server) next() *Turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.turns) == 0 {
+		return nil
+	}
+	t := s.turns[0]
+	s.turns = s.turns[1:]
+	return &t
+}
+
+// dialect returns what is spoken at the path of a request; nil if nothing is.
+func (r *Request) dialect(q *http.Request) dialect {
+	switch q.URL.Path {
+	case "/v1/messages":
+		r.Format = wire.ContentBlocks
+		return anthropic{}
+	case "/v1/chat/completions":
+		r.Format = wire.ChatCompletion
+		return chat{}
+	case "/v1/responses":
+		r.Format = wire.Responses
+		return responses{}
+	}
+	rest, ok := strings.CutPrefix(q.URL.Path, "/v1beta/models/")
+	model, action, _ := strings.Cut(rest, ":")
+	r.Format, r.Model, r.Stream = wire.Gemini, model, action == "streamGenerateContent"
+	// Without alt=sse a stream is a list, and no client asks for that.
+	if !ok || action != "generateContent" && !(r.Stream && q.URL.Query().Get("alt") == "sse") {
+		return nil
+	}
+	return gemini{}
+}
+
+// An exchange answers one request.
+type exchange struct {
+	w       http.ResponseWriter
+	ctx     context.Context
+	dialect dialect
+	request *Request
+}
+
+func (x *exchange) answer(t *Turn) {
+	if t.Repeat > 0 {
+		t.Text = strings.Repeat(t.Text, t.Repeat)
+	}
+	if t.Stop == "" {
+		if t.Stop = wire.StopEnd; len(t.Calls) > 0 {
+			t.Stop = wire.StopCalls
+		}
+	}
+	if t.Usage == (wire.Usage{}) {
+		t.Usage = wire.Usage{Input: 10, Output: 5}
+	}
+	switch {
+	case t.Hang:
+		<-x.ctx.Done()
+	case t.Redirect != "":
+		x.w.Header().Set("Location", t.Redirect)
+		x.w.WriteHeader(http.StatusTemporaryRedirect)
+	case t.Status != 0 && !t.Late:
+		x.fail(t)
+	case t.Body != "":
+		x.w.Header().Set("Content-Type", t.media("application/json"))
+		io.WriteString(x.w, t.Body)
+	case x.request.Stream:
+		x.stream(t)
+	default:
+		x.whole(t)
+	}
+}
+
+func (x *exchange) fail(t *Turn) {
+	if t.RetryAfter != "" {
+		x.w.Header().Set("Retry-After", t.RetryAfter)
+	}
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.WriteHeader(t.Status)
+	x.w.Write(t.encode(x.dialect.failure(t.Status, t.Type, t.Code, t.Message)))
+}
+
+func (x *exchange) whole(t *Turn) {
+	b := t.encode(x.dialect.whole(t, x.request))
+	x.w.Header().Set("Content-Type", t.media("application/json"))
+	if t.Cut > 0 {
+		x.w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+		x.w.Write(b[:len(b)/2])
+		x.w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	x.w.Write(b)
+}
+
+func (x *exchange) stream(t *Turn) {
+	x.w.Header().Set("Content-Type", t.media("text/event-stream; charset=utf-8"))
+	all := x.dialect.events(t, x.request)
+	if t.Late {
+		name := ""
+		if x.request.Format != wire.ChatCompletion && x.request.Format != wire.Gemini {
+			name = "error"
+		}
+		all = append(all[:len(all)/2], event{name, x.dialect.failure(t.Status, t.Type, t.Code, t.Message)})
+	}
+	longest, most := 0, 0
+	for i, e := range all[:len(all)-1] {
+		if n := len(t.encode(e.data)); n > most {
+			longest, most = i, n
+		}
+	}
+	for i := 0; i < len(all); i++ {
+		if t.Endless && i > longest {
+			i = longest
+		}
+		e := all[i]
+		if t.Short > 0 && i == t.Short {
+			return
+		}
+		if t.Cut > 0 && i == t.Cut {
+			panic(http.ErrAbortHandler)
+		}
+		if t.Drip != nil {
+			select {
+			case <-t.Drip:
+			case <-x.ctx.Done():
+				return
+			}
+		}
+		if e.name != "" {
+			fmt.Fprintf(x.w, "event: %s\n", e.name)
+		}
+		data, plain := e.data.(string)
+		if !plain {
+			data = string(t.encode(e.data))
+		}
+		if _, err := fmt.Fprintf(x.w, "data: %s\n\n", data); err != nil {
+			return // the client is gone
+		}
+		x.w.(http.Flusher).Flush()
+	}
+}
+
+// media is the type of what is answered.
+func (t *Turn) media(right string) string {
+	if t.Media != "" {
+		return t.Media
+	}
+	return right
+}
+
+// usageMark stands where the usage of a turn is written as its text.
+const usageMark = "@usage@"
+
+// usage returns the usage of a turn in a vendor's words.
+func (t *Turn) usage(of map[string]any) any {
+	switch t.RawUsage {
+	case "":
+		return of
+	case "none":
+		return nil
+	}
+	return usageMark
+}
+
+func (t *Turn) encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return []byte(strings.ReplaceAll(string(b), `"`+usageMark+`"`, t.RawUsage))
+}
+
+// arguments returns the arguments of a call as text.
+func arguments(c *wire.ToolCall) string {
+	if c.Raw != "" {
+		return c.Raw
+	}
+	if c.Input == nil {
+		return "{}"
+	}
+	b, err := json.Marshal(c.Input)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// pieces cuts a text as a stream does, never within a character.
+func pieces(s string) (all []string) {
+	const size = 12
+	if len(s) > 100_000 {
+		return []string{s[:len(s)/2], s[len(s)/2:]}
+	}
+	for runes := []rune(s); len(runes) > 0; {
+		n := min(size, len(runes))
+		all = append(all, string(runes[:n]))
+		runes = runes[n:]
+	}
+	return all
+}

@@ -1,0 +1,191 @@
+package provider
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/thread/provider/wire"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// What conversations consist of is package wire's. These are the names under which a caller of providers has it.
+type (
+	Message  = wire.Message
+	Opaque   = wire.Opaque
+	Tool     = wire.Tool
+	ToolCall = wire.ToolCall
+	Usage    = wire.Usage
+	Answer   = wire.Answer
+	Deltas   = wire.Deltas
+	Stream   = wire.Stream
+	Failure  = wire.Failure
+)
+
+// The roles of messages.
+const (
+	User      = wire.User
+	Assistant = wire.Assistant
+	ToolRole  = wire.ToolRole
+)
+
+// Why a model stopped.
+const (
+	StopEnd     = wire.StopEnd
+	StopCalls   = wire.StopCalls
+	StopLength  = wire.StopLength
+	StopContext = wire.StopContext
+	StopRefusal = wire.StopRefusal
+	StopOther   = wire.StopOther
+)
+
+// Codes of failures, whatever the service calls them.
+const (
+	ContextLength = wire.ContextLength
+	Refused       = wire.Refused
+	NoQuota       = wire.NoQuota
+	Overloaded    = wire.Overloaded
+)
+
+// A Request is what a model is asked.
+type Request struct {
+	Model     string
+	System    string // instructions; "" for none
+	Messages  []Message
+	Tools     []Tool
+	MaxTokens int64 // of the answer; 0: the most that the provider gives
+	Stream    bool  // if the provider can
+	// Options are further parameters that the item declares, such as temperature.
+	Options map[string]any
+}
+
+var (
+	// ours are the parameters that no option may be.
+	ours = []string{"model", "messages", "max_tokens", "system", "tools", "stream", "mode", "stream_options", "action", "alt"}
+	// dispensable are those that are left out if the item doesn't declare them.
+	dispensable = []string{"stream", "stream_options", "alt"}
+)
+
+// Params returns the parameters of the call of the provider's item that asks its model. An error says what is wrong with the
+// request.
+func (p *Provider) Params(r Request) (map[string]any, error) {
+	given, err := p.format.Params(wire.Conversation{
+		System: r.System, Messages: r.Messages, Tools: r.Tools, Stream: r.Stream && p.Streams(), Parsed: p.parsed(), Cache: p.cache,
+	})
+	if err != nil {
+		return nil, p.invalid("%v", err)
+	}
+	given["model"], given["max_tokens"] = r.Model, p.MaxOutput(r.Model)
+	if r.MaxTokens > 0 {
+		given["max_tokens"] = min(p.MaxOutput(r.Model), r.MaxTokens)
+	}
+	for name, v := range r.Options {
+		if slices.Contains(ours, name) {
+			return nil, p.invalid("the option %q is set by rye", name)
+		}
+		given[name] = v
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case p.params[name]:
+		case slices.Contains(dispensable, name):
+			delete(given, name)
+		default:
+			return nil, p.invalid("it takes no %q: its input_schema doesn't declare it", name)
+		}
+	}
+	return given, nil
+}
+
+func (p *Provider) parsed() bool { return p.Mode == TextParsed }
+
+func (p *Provider) invalid(format string, args ...any) error {
+	return fault.New(fault.Validation, "invalid request to %q: %s", p.Ref.ID, fmt.Sprintf(format, args...)).On("provider", p.Ref.ID)
+}
+
+// Bound returns the most tokens that a request with these parameters has as input: no token is shorter than a byte.
+func (p *Provider) Bound(params map[string]any) int64 {
+	n := p.Overhead
+	for _, name := range []string{"system", "messages", "tools"} {
+		b, _ := jcs.Append(nil, params[name])
+		n += int64(len(b))
+	}
+	return n
+}
+
+// Stream returns the sink for one call. Deltas are given from the goroutine of the call.
+func (p *Provider) Stream(to Deltas) *Stream { return p.format.Stream(to) }
+
+// Answer returns what the model said in a call of the provider's item. The stream is the sink of that call; nil if it had none.
+// An error is a *Failure.
+func (p *Provider) Answer(r *primitive.Result, s *Stream) (*Answer, error) {
+	value, _ := r.Value.(map[string]any)
+	body := value["body"]
+	if r.Failed || r.Ended != "" {
+		return nil, p.complete(failed(r, s, body), r, value)
+	}
+	var a *Answer
+	var f *Failure
+	if kept, streamed := body.([]any); streamed {
+		if s == nil {
+			s = p.Stream(Deltas{})
+			for _, e := range kept {
+				s.Event(e)
+			}
+		}
+		a, f = s.Answer(p.parsed())
+	} else {
+		a, f = p.format.Body(body, p.parsed())
+	}
+	if f != nil {
+		return nil, p.complete(f, r, value)
+	}
+	return a, nil
+}
+
+// failed returns the failure of a call that didn't succeed.
+func failed(r *primitive.Result, s *Stream, body any) *Failure {
+	m, _ := body.(map[string]any)
+	f := &Failure{}
+	switch {
+	case s != nil && s.Failure() != nil:
+		return s.Failure()
+	case r.Ended == "timeout":
+		f.Type = "TimeoutError"
+	case r.Ended == "cancelled":
+		f.Type = "CancelledError"
+	case r.Ended != "":
+		f.Type = "LimitError"
+	case m != nil:
+		f = wire.Reported(m)
+	}
+	return f
+}
+
+// complete adds what the result says of a failure, and the name of the provider.
+func (p *Provider) complete(of *Failure, r *primitive.Result, value map[string]any) *Failure {
+	f := *of
+	f.Provider = p.Ref.ID
+	headers, _ := value["headers"].(map[string]any)
+	header := func(name string) string { s, _ := headers[name].(string); return s }
+	// The status of a good answer says nothing about an error inside of it.
+	if n, ok := jcs.Number(value["status_code"]); ok && f.Status == 0 && n >= 400 {
+		f.Status = int(n)
+	}
+	f.Message = cmp.Or(f.Message, r.Failure)
+	if t := r.Trouble; t != nil {
+		f.Type = cmp.Or(f.Type, t.Type)
+		f.After = cmp.Or(f.After, t.After)
+	}
+	if ms, err := strconv.ParseFloat(header("retry-after-ms"), 64); err == nil && ms > 0 && ms < 86_400_000 {
+		f.After = time.Duration(ms * float64(time.Millisecond))
+	}
+	f.RequestID = cmp.Or(header("request-id"), header("x-request-id"))
+	f.Settle()
+	return &f
+}

@@ -1,0 +1,264 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+)
+
+// blocksFormat is Anthropic's: a message is a list of blocks.
+type blocksFormat struct{}
+
+func (f blocksFormat) fill(params map[string]any, c *conversation) {
+	params["messages"] = f.messages(c)
+	if c.System != "" {
+		params["system"] = c.System
+		if c.Cache {
+			params["system"] = []any{mark(map[string]any{"type": "text", "text": c.System})}
+		}
+	}
+	if len(c.Tools) == 0 {
+		return
+	}
+	var tools []any
+	for i := range c.Tools {
+		t := &c.Tools[i]
+		tools = append(tools, map[string]any{"name": t.Name, "description": valid(t.Description), "input_schema": t.schema()})
+	}
+	if c.Cache {
+		mark(object(tools[len(tools)-1]))
+	}
+	params["tools"] = tools
+}
+
+// mark has the service cache everything up to the end of a block.
+func mark(block map[string]any) map[string]any {
+	block["cache_control"] = map[string]any{"type": "ephemeral"}
+	return block
+}
+
+func (blocksFormat) messages(c *conversation) []any {
+	var out []any
+	last, role := map[string]any(nil), ""
+	add := func(of string, blocks ...any) {
+		if of != role {
+			role, last = of, map[string]any{"role": of, "content": []any{}}
+			out = append(out, last)
+		}
+		last["content"] = append(list(last["content"]), blocks...)
+	}
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		switch m.Role {
+		case User:
+			add(User, map[string]any{"type": "text", "text": m.Text})
+		case ToolRole:
+			block := map[string]any{"type": "tool_result", "tool_use_id": wireID(m.CallID)}
+			if m.Text != "" {
+				block["content"] = m.Text
+			}
+			if m.Failed {
+				block["is_error"] = true
+			}
+			add(User, block)
+		case Assistant:
+			if blocks := c.opaque(m); blocks != nil {
+				add(Assistant, blocks...)
+				continue
+			}
+			if strings.TrimSpace(m.Text) != "" {
+				add(Assistant, map[string]any{"type": "text", "text": m.Text})
+			}
+			for j := range m.Calls {
+				call := &m.Calls[j]
+				add(Assistant, map[string]any{"type": "tool_use", "id": wireID(call.ID), "name": wireName(call.Name), "input": given(call)})
+			}
+		}
+	}
+	if c.Cache {
+		markEnds(out)
+	}
+	return out
+}
+
+// markEnds marks the ends of the last two messages of the user: the first of them is what the request before was cached up to.
+// With those of instructions and tools there are four marks, as many as a request may have.
+func markEnds(messages []any) {
+	left := 2
+	for _, m := range slices.Backward(messages) {
+		if m := object(m); m["role"] == User && left > 0 {
+			blocks := list(m["content"])
+			mark(object(blocks[len(blocks)-1]))
+			left--
+		}
+	}
+}
+
+func (f blocksFormat) whole(body map[string]any) (*Answer, *Failure) {
+	content, ok := body["content"].([]any)
+	if !ok {
+		return nil, nonsense()
+	}
+	a := f.blocks(content)
+	a.Stop, a.Usage = blocksStop(text(body["stop_reason"])), blocksUsage(object(body["usage"]))
+	return a, nil
+}
+
+func (blocksFormat) blocks(all []any) *Answer {
+	a := &Answer{Stop: StopOther}
+	var texts []string
+	thinks := false
+	for _, one := range all {
+		switch block := object(one); block["type"] {
+		case "text":
+			texts = append(texts, text(block["text"]))
+		case "tool_use":
+			c := ToolCall{ID: text(block["id"]), Name: text(block["name"])}
+			input(&c, block["input"], "")
+			a.Calls = append(a.Calls, c)
+		case "thinking", "redacted_thinking":
+			thinks = true
+		}
+	}
+	a.Text = strings.Join(texts, "\n")
+	if thinks {
+		a.Opaque = &Opaque{Blocks: all}
+	}
+	return a
+}
+
+func blocksStop(reason string) string {
+	switch reason {
+	case "end_turn", "stop_sequence":
+		return StopEnd
+	case "tool_use":
+		return StopCalls
+	case "max_tokens":
+		return StopLength
+	case "model_context_window_exceeded":
+		return StopContext
+	case "refusal":
+		return StopRefusal
+	}
+	return StopOther
+}
+
+func blocksUsage(of map[string]any) Usage {
+	t := &tally{in: of}
+	thinking := t.may("output_tokens_details", "thinking_tokens")
+	return t.usage(Usage{
+		Input: t.must("input_tokens"), Output: t.must("output_tokens") - thinking, Reasoning: thinking,
+		CacheRead: t.may("cache_read_input_tokens"), CacheWrite: t.may("cache_creation_input_tokens"),
+	})
+}
+
+func (blocksFormat) events() events {
+	return &blocksEvents{usage: map[string]any{}, at: map[int64]*block{}}
+}
+
+type blocksEvents struct {
+	order  []*block
+	at     map[int64]*block
+	usage  map[string]any
+	reason string
+	texts  int
+	ended  bool
+}
+
+// A block is one that comes in pieces.
+type block struct {
+	start                      map[string]any
+	text, json, thinking, sign strings.Builder
+}
+
+func (e *blocksEvents) event(data map[string]any, to Deltas) *Failure {
+	index, _ := number(data["index"])
+	switch data["type"] {
+	case "error":
+		return Reported(data)
+	case "message_start":
+		e.use(object(data["message"])["usage"])
+	case "content_block_start":
+		if len(e.order) >= 4*maxCalls {
+			return tooManyCalls
+		}
+		b := &block{start: object(data["content_block"])}
+		e.order, e.at[index] = append(e.order, b), b
+		if b.start["type"] == "text" {
+			if e.texts++; e.texts > 1 {
+				to.text("\n")
+			}
+			b.text.WriteString(text(b.start["text"]))
+			to.text(text(b.start["text"]))
+		}
+	case "content_block_delta":
+		if b := e.at[index]; b != nil {
+			b.delta(object(data["delta"]), to)
+		}
+	case "message_delta":
+		if reason := text(object(data["delta"])["stop_reason"]); reason != "" {
+			e.reason = reason
+		}
+		e.use(data["usage"])
+	case "message_stop":
+		e.ended = true
+	}
+	return nil
+}
+
+// use takes the counts that an event has: they are those of the whole answer so far, and take the place of earlier ones.
+func (e *blocksEvents) use(usage any) {
+	for name, v := range object(usage) {
+		if v != nil {
+			e.usage[name] = v
+		}
+	}
+}
+
+func (b *block) delta(d map[string]any, to Deltas) {
+	switch d["type"] {
+	case "text_delta":
+		b.text.WriteString(text(d["text"]))
+		to.text(text(d["text"]))
+	case "input_json_delta":
+		b.json.WriteString(text(d["partial_json"]))
+	case "thinking_delta":
+		b.thinking.WriteString(text(d["thinking"]))
+		to.reasoning(text(d["thinking"]))
+	case "signature_delta":
+		b.sign.WriteString(text(d["signature"]))
+	}
+}
+
+// whole returns the block as an answer without a stream has it. Arguments that aren't JSON are text.
+func (b *block) whole() map[string]any {
+	switch b.start["type"] {
+	case "text":
+		return map[string]any{"type": "text", "text": b.text.String()}
+	case "thinking":
+		return map[string]any{
+			"type": "thinking", "thinking": text(b.start["thinking"]) + b.thinking.String(), "signature": text(b.start["signature"]) + b.sign.String(),
+		}
+	case "tool_use":
+		of := map[string]any{"type": "tool_use", "id": text(b.start["id"]), "name": text(b.start["name"]), "input": b.start["input"]}
+		if b.json.Len() > 0 {
+			c := ToolCall{}
+			if arguments(&c, b.json.String()); c.Input != nil {
+				of["input"] = c.Input
+			} else {
+				of["input"] = b.json.String()
+			}
+		}
+		return of
+	}
+	return b.start
+}
+
+func (e *blocksEvents) answer() (*Answer, bool) {
+	all := make([]any, len(e.order))
+	for i, b := range e.order {
+		all[i] = b.whole()
+	}
+	a := blocksFormat{}.blocks(all)
+	a.Stop, a.Usage = blocksStop(e.reason), blocksUsage(e.usage)
+	return a, e.ended
+}

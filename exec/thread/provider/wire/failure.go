@@ -1,0 +1,162 @@
+package wire
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// Codes of failures, whatever the service calls them.
+const (
+	ContextLength = "context_length_exceeded"
+	Refused       = "content_refused"
+	NoQuota       = "insufficient_quota"
+	Overloaded    = "overloaded"
+)
+
+// A Failure is a model call without an answer. It is an error.
+type Failure struct {
+	Provider string // the id of the item
+	Status   int    // of HTTP, or what an error in a stream amounts to; 0 for none
+	// Type is that of the service, as rate_limit_error; or ConnectionError, CertificateError, TimeoutError, CancelledError,
+	// AnswerError (it is no use), LimitError (it was too large).
+	Type      string
+	Code      string // of the service, or one of this package's
+	Message   string
+	After     time.Duration // that the service asks to wait; 0 if it doesn't
+	RequestID string        // that the service gave the request
+}
+
+func (f *Failure) Error() string {
+	var what string
+	if f.Status != 0 {
+		what = fmt.Sprintf(" (HTTP %d)", f.Status)
+	}
+	return fmt.Sprintf("the model call to %q failed%s: %s", f.Provider, what, cmp.Or(f.Message, f.Code, f.Type, "no reason given"))
+}
+
+// Doc returns the failure as package classification reads it.
+func (f *Failure) Doc() map[string]any {
+	of := map[string]any{}
+	for name, s := range map[string]string{"type": f.Type, "code": f.Code, "message": f.Message} {
+		if s != "" {
+			of[name] = s
+		}
+	}
+	doc := map[string]any{"error": of, "provider": f.Provider}
+	if f.Status != 0 {
+		doc["status_code"] = int64(f.Status)
+	}
+	if f.Type == "CancelledError" {
+		doc["cancelled"] = true
+	}
+	return doc
+}
+
+// Fault implements the interface that package fault looks for.
+func (f *Failure) Fault() *fault.Error {
+	code := fault.Failed
+	switch {
+	case f.Type == "CancelledError":
+		code = fault.Cancelled
+	case f.Type == "TimeoutError":
+		code = fault.Timeout
+	case f.Code == ContextLength, f.Type == "LimitError":
+		code = fault.Limit
+	case f.Status == 401 || f.Status == 403:
+		code = fault.AuthFailed
+	case f.Status == 429 && f.Code != NoQuota:
+		code = fault.RateLimited
+	case f.Type == "ConnectionError", f.Status >= 500:
+		code = fault.Unavailable
+	}
+	e := fault.New(code, "%s", f.Error()).On("provider", f.Provider).From(f)
+	for name, s := range map[string]string{"type": f.Type, "error_code": f.Code, "request_id": f.RequestID} {
+		if s != "" {
+			e.On(name, s)
+		}
+	}
+	if f.Status != 0 {
+		e.On("status", f.Status)
+	}
+	return e
+}
+
+// statuses are the statuses that services have for the types of their errors, which in a stream come without one.
+func statuses() map[string]int {
+	return map[string]int{
+		"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,
+		"request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529,
+		"server_error": 500, "rate_limit_exceeded": 429, "insufficient_quota": 429,
+		"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404,
+		"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
+	}
+}
+
+// Reported reads the error that a service tells in a body or an event. All formats have an object under "error", and each
+// some of its members; what is compatible with OpenAI may have a text there.
+func Reported(m map[string]any) *Failure {
+	e := object(m["error"])
+	if e == nil {
+		return &Failure{Message: cmp.Or(text(m["error"]), text(m["message"]), text(m["detail"])), Type: text(m["type"])}
+	}
+	f := &Failure{Type: cmp.Or(text(e["type"]), text(e["status"])), Message: text(e["message"]), Code: text(e["code"])}
+	if n, ok := number(e["code"]); ok && n >= 400 && n < 600 {
+		f.Status = int(n)
+	}
+	if f.Type == "" && f.Code != "" {
+		f.Type = f.Code
+	}
+	for _, detail := range list(e["details"]) {
+		// Google says how long to wait as a text like "34.5s".
+		if d, err := time.ParseDuration(text(object(detail)["retryDelay"])); err == nil && d > 0 {
+			f.After = d
+		}
+	}
+	return f
+}
+
+var (
+	lengthPattern = regexp.MustCompile(`(?i)prompt is too long|context[ _](length|window|size)|maximum context|exceed\w* the maximum number of tokens|input (is too long|length)`)
+	refusePattern = regexp.MustCompile(`(?i)content[ _](policy|filter|management)|usage polic|safety system`)
+)
+
+// Settle adds the status that the type amounts to, and the package's own code, where they are known.
+func (f *Failure) Settle() {
+	if f.Status == 0 {
+		f.Status = statuses()[f.Type]
+	}
+	if code := f.canonical(); code != "" {
+		f.Code = code
+	}
+}
+
+// canonical returns the package's code for what services say in many ways; "" if it has none.
+func (f *Failure) canonical() string {
+	is := func(words ...string) bool {
+		for _, w := range words {
+			if f.Code == w || f.Type == w {
+				return true
+			}
+		}
+		return false
+	}
+	refusable := f.Status == 0 || f.Status == 400 || f.Status == 413 || f.Status == 422 || f.Status == 500
+	switch {
+	case is("context_length_exceeded", "request_too_large", "string_above_max_length"), refusable && lengthPattern.MatchString(clip(f.Message)):
+		return ContextLength
+	case is("content_filter", "content_policy_violation", "moderation_blocked", "cyber_policy", Refused), f.Status == 400 && refusePattern.MatchString(clip(f.Message)):
+		return Refused
+	case is("insufficient_quota", "billing_hard_limit_reached", "billing_error"), strings.Contains(f.Message, "credit balance is too low"):
+		return NoQuota
+	case f.Status == 529, is("overloaded_error", "engine_overloaded", "slow_down"):
+		return Overloaded
+	}
+	return ""
+}
+
+func clip(s string) string { return s[:min(len(s), 4096)] }

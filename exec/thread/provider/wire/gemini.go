@@ -1,0 +1,219 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+)
+
+// geminiFormat is Google's: a content is a list of parts, and the model's role is called model.
+type geminiFormat struct{}
+
+func (f geminiFormat) fill(params map[string]any, c *conversation) {
+	params["messages"] = f.contents(c)
+	if c.System != "" {
+		params["system"] = map[string]any{"parts": []any{map[string]any{"text": c.System}}}
+	}
+	var tools []any
+	for i := range c.Tools {
+		t := &c.Tools[i]
+		tools = append(tools, map[string]any{"name": t.Name, "description": valid(t.Description), "parametersJsonSchema": t.schema()})
+	}
+	if tools != nil {
+		params["tools"] = []any{map[string]any{"functionDeclarations": tools}}
+	}
+	params["action"], params["alt"] = "generateContent", "json"
+	if c.Stream {
+		params["action"], params["alt"] = "streamGenerateContent", "sse"
+		delete(params, "stream")
+	}
+}
+
+func (geminiFormat) contents(c *conversation) []any {
+	var out []any
+	current, role := map[string]any(nil), ""
+	add := func(of string, parts ...any) {
+		if of != role {
+			role, current = of, map[string]any{"role": of, "parts": []any{}}
+			out = append(out, current)
+		}
+		current["parts"] = append(list(current["parts"]), parts...)
+	}
+	names := map[string]string{}
+	unnamed := map[string]bool{} // ids that aren't the service's own
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		switch m.Role {
+		case User:
+			add(User, map[string]any{"text": m.Text})
+		case ToolRole:
+			key := "output"
+			if m.Failed {
+				key = "error"
+			}
+			of := map[string]any{"name": wireName(names[m.CallID]), "response": map[string]any{key: m.Text}}
+			if !unnamed[m.CallID] {
+				of["id"] = wireID(m.CallID)
+			}
+			add(User, map[string]any{"functionResponse": of})
+		case Assistant:
+			parts := c.opaque(m)
+			for j := range m.Calls {
+				id := m.Calls[j].ID
+				names[id], unnamed[id] = m.Calls[j].Name, parts != nil && !slices.ContainsFunc(parts, func(p any) bool { return object(object(p)["functionCall"])["id"] == id })
+			}
+			if parts != nil {
+				add("model", parts...)
+				continue
+			}
+			if m.Text != "" {
+				add("model", map[string]any{"text": m.Text})
+			}
+			for j := range m.Calls {
+				call := &m.Calls[j]
+				add("model", map[string]any{"functionCall": map[string]any{"id": wireID(call.ID), "name": wireName(call.Name), "args": given(call)}})
+			}
+		}
+	}
+	return out
+}
+
+func (f geminiFormat) whole(body map[string]any) (*Answer, *Failure) {
+	e := &geminiEvents{}
+	if no := e.event(body, Deltas{}); no != nil {
+		return nil, no
+	}
+	a, whole := e.answer()
+	if !whole {
+		return nil, nonsense()
+	}
+	return a, nil
+}
+
+func (geminiFormat) blocks(all []any) *Answer {
+	a := &Answer{Stop: StopOther}
+	var b strings.Builder
+	signed := false
+	for _, one := range all {
+		part := object(one)
+		signed = signed || text(part["thoughtSignature"]) != ""
+		if part["thought"] == true {
+			continue
+		}
+		b.WriteString(text(part["text"]))
+		if call := object(part["functionCall"]); call != nil {
+			c := ToolCall{ID: text(call["id"]), Name: text(call["name"])}
+			input(&c, call["args"], "")
+			a.Calls = append(a.Calls, c)
+		}
+	}
+	a.Text = b.String()
+	if signed {
+		a.Opaque = &Opaque{Blocks: all}
+	}
+	return a
+}
+
+func geminiStop(reason string) string {
+	switch reason {
+	case "STOP":
+		return StopEnd
+	case "MAX_TOKENS":
+		return StopLength
+	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY":
+		return StopRefusal
+	}
+	return StopOther
+}
+
+func (geminiFormat) events() events { return &geminiEvents{} }
+
+// geminiEvents reads events. Each is an answer with the parts that are new. An answer without a stream is one event.
+type geminiEvents struct {
+	parts           []*geminiPart
+	usage           map[string]any
+	reason, blocked string
+}
+
+func (e *geminiEvents) event(data map[string]any, to Deltas) *Failure {
+	if data["error"] != nil {
+		return Reported(data)
+	}
+	if usage := object(data["usageMetadata"]); usage != nil {
+		e.usage = usage
+	}
+	if why := text(object(data["promptFeedback"])["blockReason"]); why != "" {
+		e.blocked = why
+	}
+	candidates := list(data["candidates"])
+	if len(candidates) == 0 {
+		return nil
+	}
+	candidate := object(candidates[0])
+	for _, one := range list(object(candidate["content"])["parts"]) {
+		part := object(one)
+		if part == nil {
+			continue
+		}
+		if len(e.parts) > 1<<16 {
+			return &Failure{Type: "AnswerError", Message: "the answer has too many parts"}
+		}
+		e.add(part, to)
+	}
+	if reason := text(candidate["finishReason"]); reason != "" {
+		e.reason = reason
+	}
+	return nil
+}
+
+// add adds a part. Pieces of plain text are joined; thoughts that aren't signed needn't be sent back.
+func (e *geminiEvents) add(part map[string]any, to Deltas) {
+	s, thought := text(part["text"]), part["thought"] == true
+	if thought {
+		to.reasoning(s)
+	} else {
+		to.text(s)
+	}
+	if thought && text(part["thoughtSignature"]) == "" {
+		return
+	}
+	_, plain := part["text"].(string)
+	plain = plain && len(part) == 1
+	if n := len(e.parts); plain && n > 0 && e.parts[n-1].is == nil {
+		e.parts[n-1].text.WriteString(s)
+		return
+	}
+	p := &geminiPart{is: part}
+	if plain {
+		p.is = nil
+		p.text.WriteString(s)
+	}
+	e.parts = append(e.parts, p)
+}
+
+// A geminiPart is a part as it came, or the pieces of a text that came one after the other.
+type geminiPart struct {
+	is   map[string]any
+	text strings.Builder
+}
+
+func (e *geminiEvents) answer() (*Answer, bool) {
+	parts := make([]any, len(e.parts))
+	for i, p := range e.parts {
+		if parts[i] = p.is; p.is == nil {
+			parts[i] = map[string]any{"text": p.text.String()}
+		}
+	}
+	a := geminiFormat{}.blocks(parts)
+	a.Stop = geminiStop(e.reason)
+	if e.reason == "" && e.blocked != "" {
+		a.Stop, a.Text = StopRefusal, "the prompt was blocked: "+e.blocked
+	}
+	t := &tally{in: e.usage}
+	cached := t.may("cachedContentTokenCount")
+	// A prompt that was blocked has no candidates, and an answer of nothing but thoughts no count of them.
+	a.Usage = t.usage(Usage{
+		Input: t.must("promptTokenCount") - cached + t.may("toolUsePromptTokenCount"), CacheRead: cached,
+		Output: t.may("candidatesTokenCount"), Reasoning: t.may("thoughtsTokenCount"),
+	})
+	return a, e.reason != "" || e.blocked != ""
+}

@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"cmp"
+	"strings"
+)
+
+// responsesFormat is that of OpenAI's Responses: input and output are lists of items. The server keeps nothing, so reasoning
+// comes encrypted and is sent back.
+type responsesFormat struct{}
+
+func (responsesFormat) fill(params map[string]any, c *conversation) {
+	var out []any
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		switch m.Role {
+		case User:
+			out = append(out, map[string]any{"role": User, "content": m.Text})
+		case ToolRole:
+			out = append(out, map[string]any{"type": "function_call_output", "call_id": wireID(m.CallID), "output": m.Text})
+		case Assistant:
+			if items := c.opaque(m); items != nil {
+				out = append(out, items...)
+				continue
+			}
+			if m.Text != "" {
+				out = append(out, map[string]any{"role": Assistant, "content": m.Text})
+			}
+			for j := range m.Calls {
+				call := &m.Calls[j]
+				out = append(out, map[string]any{"type": "function_call", "call_id": wireID(call.ID), "name": wireName(call.Name), "arguments": encode(given(call))})
+			}
+		}
+	}
+	params["messages"] = out
+	if c.System != "" {
+		params["system"] = c.System
+	}
+	var tools []any
+	for i := range c.Tools {
+		t := &c.Tools[i]
+		// Strict would demand schemas that no tool has to have.
+		tools = append(tools, map[string]any{"type": "function", "name": t.Name, "description": valid(t.Description), "parameters": t.schema(), "strict": false})
+	}
+	if tools != nil {
+		params["tools"] = tools
+	}
+}
+
+func (f responsesFormat) whole(body map[string]any) (*Answer, *Failure) {
+	items, ok := body["output"].([]any)
+	if !ok {
+		return nil, nonsense()
+	}
+	return f.read(body, items)
+}
+
+// read reads a response with its items of output.
+func (f responsesFormat) read(body map[string]any, items []any) (*Answer, *Failure) {
+	if body["status"] == "failed" || body["status"] == "cancelled" {
+		no := Reported(body)
+		no.Message = cmp.Or(no.Message, "the response "+text(body["status"]))
+		return nil, no
+	}
+	a := f.blocks(items)
+	switch text(object(body["incomplete_details"])["reason"]) {
+	case "max_output_tokens":
+		a.Stop = StopLength
+	case "content_filter":
+		a.Stop = StopRefusal
+	}
+	t := &tally{in: object(body["usage"])}
+	cached, reasoning := t.may("input_tokens_details", "cached_tokens"), t.may("output_tokens_details", "reasoning_tokens")
+	a.Usage = t.usage(Usage{
+		Input: t.must("input_tokens") - cached, CacheRead: cached, Output: t.must("output_tokens") - reasoning, Reasoning: reasoning,
+	})
+	return a, nil
+}
+
+func (responsesFormat) blocks(all []any) *Answer {
+	a := &Answer{Stop: StopEnd}
+	var texts []string
+	var kept []any
+	reasons := false
+	for _, one := range all {
+		item := object(one)
+		switch item["type"] {
+		case "message":
+			for _, part := range list(item["content"]) {
+				part := object(part)
+				if no := text(part["refusal"]); no != "" {
+					texts, a.Stop = append(texts, no), StopRefusal
+				} else {
+					texts = append(texts, text(part["text"]))
+				}
+			}
+		case "function_call":
+			c := ToolCall{ID: text(item["call_id"]), Name: text(item["name"])}
+			arguments(&c, text(item["arguments"]))
+			a.Calls = append(a.Calls, c)
+		case "reasoning":
+			if text(item["encrypted_content"]) == "" {
+				continue // the server doesn't have it, and couldn't find it again
+			}
+			reasons = true
+		}
+		kept = append(kept, one)
+	}
+	a.Text = strings.Join(texts, "\n")
+	if reasons {
+		a.Opaque = &Opaque{Blocks: kept}
+	}
+	return a
+}
+
+func (responsesFormat) events() events { return &responsesEvents{} }
+
+type responsesEvents struct {
+	items []any // that are whole
+	body  map[string]any
+	texts int
+}
+
+func (e *responsesEvents) event(data map[string]any, to Deltas) *Failure {
+	kind := text(data["type"])
+	switch kind {
+	case "error":
+		if data["error"] == nil {
+			return &Failure{Type: text(data["code"]), Code: text(data["code"]), Message: text(data["message"])}
+		}
+		return Reported(data)
+	case "response.content_part.added":
+		if e.texts++; e.texts > 1 {
+			to.text("\n")
+		}
+	case "response.output_text.delta", "response.refusal.delta":
+		to.text(text(data["delta"]))
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		to.reasoning(text(data["delta"]))
+	case "response.output_item.done":
+		if len(e.items) >= 4*maxCalls {
+			return tooManyCalls
+		}
+		e.items = append(e.items, data["item"])
+	case "response.completed", "response.incomplete", "response.failed":
+		e.body = object(data["response"])
+		// The last event has all items again, unless a compatible service leaves them out.
+		if all := list(e.body["output"]); len(all) >= len(e.items) {
+			e.items = all
+		}
+	}
+	if kind == "" && data["error"] != nil {
+		return Reported(data)
+	}
+	if e.body["status"] == "failed" {
+		_, f := responsesFormat{}.read(e.body, nil)
+		return f
+	}
+	return nil
+}
+
+func (e *responsesEvents) answer() (*Answer, bool) {
+	a, f := responsesFormat{}.read(e.body, e.items)
+	return a, f == nil && e.body != nil
+}

@@ -1,0 +1,130 @@
+package recorder
+
+import (
+	"slices"
+
+	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// The codes of the limits that depend on more than the record: on time, and on what others have left of a budget.
+const (
+	Time  = "duration_seconds_exceeded"
+	Spend = "spend_exceeded"
+)
+
+// next returns the next event of the record, nil if it has ended.
+func (r *Recorder) next() (*transcript.Event, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tape == nil {
+		return nil, nil
+	}
+	e, err := r.tape.Peek()
+	r.takeLimits()
+	return e, err
+}
+
+// Limit returns the limit that is reached. As long as there is a record, that knows of the time; all else reached finds out.
+func (r *Recorder) Limit(reached func() *transcript.Limit) (*transcript.Limit, error) {
+	e, err := r.next()
+	now := reached() // by the limits that the record gives the thread here
+	if err != nil || e == nil {
+		return now, err
+	}
+	if e.Type == transcript.TypeLimit {
+		was := new(transcript.Limit)
+		if err := e.Decode(was); err != nil || was.Code == Time {
+			return was, err
+		}
+	}
+	if now != nil && now.Code == Time {
+		return nil, nil
+	}
+	return now, nil
+}
+
+// Short says whether there was money for the next model call. It isn't known once the record has ended.
+func (r *Recorder) Short() (short, known bool, err error) {
+	e, err := r.next()
+	switch {
+	case err != nil:
+		return false, false, err
+	case e == nil && !r.Writes():
+		return false, false, ErrEnds
+	case e == nil:
+		return false, false, nil
+	}
+	var was transcript.Limit
+	return e.Type == transcript.TypeLimit && e.Decode(&was) == nil && was.Code == Spend, true, nil
+}
+
+// Answer returns what came of the request that was recorded last: nothing if the process ended before.
+func (r *Recorder) Answer() (a tape.Answered, err error) {
+	a, err = r.tape.Answer()
+	if err == nil && a == (tape.Answered{}) && !r.Writes() {
+		err = ErrEnds
+	}
+	return a, err
+}
+
+// Result returns what came of a call that the record has, and the artifact with it: nil if the process ended before.
+func (r *Recorder) Result(call string) (was *transcript.CallResult, artifact *transcript.Artifact, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tape != nil {
+		was, artifact, err = r.tape.Result(call)
+	}
+	if err == nil && was == nil && !r.Writes() {
+		err = ErrEnds
+	}
+	return was, artifact, err
+}
+
+// Lost passes over what hooks have done about a failed model call, where the process ended before the failure was recorded: it
+// isn't known any more. It returns how many calls they began, and results of those
+// that have none.
+func (r *Recorder) Lost(unknown *transcript.Fault) (began int, open []transcript.Payload, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.tape != nil {
+		e, err := r.tape.Peek()
+		if e == nil || err != nil {
+			return began, open, err
+		}
+		p, err := e.Says()
+		if err != nil {
+			return began, open, err
+		}
+		switch p := p.(type) {
+		case transcript.CallStarted:
+			began, open = began+1, append(open, transcript.CallResult{Call: p.Call, Status: transcript.CallUnknown, Error: unknown})
+		case transcript.CallResult:
+			open = slices.DeleteFunc(open, func(o transcript.Payload) bool { return o.(transcript.CallResult).Call == p.Call })
+		case transcript.Artifact, transcript.Hook:
+		default:
+			return began, open, nil
+		}
+		if _, err := r.tape.Take(); err != nil {
+			return began, open, err
+		}
+	}
+	return began, open, nil
+}
+
+// resumed counts how often the thread went on, as far as the record was played.
+func (r *Recorder) resumed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tape == nil {
+		return 0
+	}
+	return r.tape.Resumed()
+}
+
+// WentOn reports whether the thread was stopped here, and went on.
+func (r *Recorder) WentOn() (bool, error) {
+	before := r.resumed()
+	_, err := r.next()
+	return r.resumed() > before, err
+}

@@ -1,0 +1,140 @@
+// Package recorder writes the record of a thread. A thread that runs again from its start is answered from the record that it
+// has, until that ends: what has an effect, or comes from outside, is asked here first.
+//
+//	r := &recorder.Recorder{Now: …, Show: …, Limits: …, Live: …}
+//	r.Write(writer)          what is new goes there; without it the thread is only compared with its record
+//	r.Play(dir, last)        the record answers; without it the thread is a new one
+//	r.Begin()                before anything else
+//	had, err := r.Append(…)  what is recorded already is compared and returned, the rest is written
+//
+// Package tape says how events are compared.
+package recorder
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// ErrEnds ends a thread that is only compared with its record, where that ends.
+var ErrEnds = errors.New("the record ends here")
+
+// A Recorder is the record of one thread. It is safe for many goroutines.
+type Recorder struct {
+	Now    func() time.Time
+	Show   func(*transcript.Event)    // that was written
+	Limits func(*transcript.Limits)   // that the record gave the thread when it went on
+	Live   func(before time.Duration) // begins what no record has: so long the thread had run before
+
+	mu      sync.Mutex
+	tape    *tape.Tape         // that answers; nil once the record has ended
+	writer  *transcript.Writer // nil while a record is only compared
+	pending []transcript.Payload
+	began   time.Time     // when the thread went live
+	before  time.Duration // that it had run by then
+}
+
+// Write makes w write the record. Close closes it.
+func (r *Recorder) Write(w *transcript.Writer) { r.writer = w }
+
+// Writes reports whether anything is written.
+func (r *Recorder) Writes() bool { return r.writer != nil }
+
+// Play has the record in a thread's directory answer, up to a line, 0 for all of it.
+func (r *Recorder) Play(dir string, last int64) { r.tape = tape.Open(dir, last) }
+
+// Playing reports whether the record answers.
+func (r *Recorder) Playing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tape != nil
+}
+
+// Begin begins to count the time of a thread that has no record.
+func (r *Recorder) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tape == nil {
+		r.live()
+	}
+}
+
+// live leaves the record: from here on the thread's time counts.
+func (r *Recorder) live() {
+	if r.tape != nil {
+		r.before = r.tape.Elapsed()
+		r.tape.Close()
+		r.tape = nil
+	}
+	r.began = r.Now()
+	r.Live(r.before)
+}
+
+// Elapsed is how long the thread has run, in all processes.
+func (r *Recorder) Elapsed() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tape != nil {
+		return r.tape.Elapsed()
+	}
+	return r.before + r.Now().Sub(r.began)
+}
+
+// Append records events of a turn, and returns those that the record has already. New ones are durable with the next that have
+// to be.
+func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload) (had []*transcript.Event, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.tape != nil && len(events) > 0 {
+		e, done, err := r.tape.Match(events[0], turn, r.writer == nil)
+		r.takeLimits()
+		switch {
+		case err != nil:
+			return nil, err
+		case done && r.writer == nil:
+			return nil, ErrEnds
+		case done:
+			r.live()
+		default:
+			had, events = append(had, e), events[1:]
+		}
+	}
+	r.pending = append(r.pending, events...)
+	if !durable || len(r.pending) == 0 {
+		return had, nil
+	}
+	written, err := r.writer.Append(r.pending...)
+	r.pending = nil
+	for _, e := range written {
+		r.Show(e)
+	}
+	return had, err
+}
+
+// takeLimits takes the limits that the thread was given where it went on, as far as the record was played: when it ran they
+// counted from there.
+func (r *Recorder) takeLimits() {
+	for _, l := range r.tape.Limits() {
+		r.Limits(l)
+	}
+}
+
+// Take returns the next event of the record and passes over it, nil at the end.
+func (r *Recorder) Take() (*transcript.Event, error) { return r.tape.Take() }
+
+// Rest returns the difference if the record goes on where the thread has ended.
+func (r *Recorder) Rest(turn int64) error { return r.tape.Rest(turn) }
+
+// Close closes the files.
+func (r *Recorder) Close() error {
+	if r.tape != nil {
+		r.tape.Close()
+	}
+	if r.writer == nil {
+		return nil
+	}
+	return r.writer.Close()
+}

@@ -1,0 +1,146 @@
+package recorder_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/key/keytest"
+)
+
+// record writes the record of a thread with these events after its first two, and returns its directory.
+func record(t *testing.T, events ...transcript.Payload) (dir string, w *transcript.Writer) {
+	t.Helper()
+	sum := cas.Sum([]byte("x"))
+	item := transcript.Item{Ref: "tool:acme/x", Digest: sum}
+	dir = filepath.Join(t.TempDir(), "t-1")
+	w, err := transcript.Create(dir, "t-1", transcript.Started{Format: transcript.Format, Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/a", Digest: sum},
+		Loop: item, Provider: item, Model: "m", Inputs: sum, Given: map[string]any{}, Grants: []string{}, Policy: []cas.Digest{}},
+		transcript.Driver{Epoch: 1}, transcript.Options{Key: keytest.Named("machine"), Now: time.Now})
+	if err == nil && len(events) > 0 {
+		_, err = w.Append(events...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return dir, w
+}
+
+// played is a recorder that plays a record from its third line on, and how often it went live.
+func played(t *testing.T, dir string, last int64) (r *recorder.Recorder, lives *int) {
+	t.Helper()
+	lives = new(int)
+	r = &recorder.Recorder{Now: time.Now, Show: func(*transcript.Event) {}, Limits: func(*transcript.Limits) {}, Live: func(time.Duration) { *lives++ }}
+	r.Play(dir, last)
+	r.Begin()
+	if e, err := r.Take(); err != nil || e.Type != transcript.TypeStarted || *lives != 0 {
+		t.Fatalf("%+v, %v, %d", e, err, *lives)
+	}
+	return r, lives
+}
+
+func request(text string) transcript.Request {
+	sum := cas.Sum([]byte(text))
+	return transcript.Request{Turn: 1, Attempt: 1, Digest: sum, Model: "m", Provider: transcript.Item{Ref: "tool:acme/p", Digest: sum},
+		Messages: []any{map[string]any{"role": "user", "text": text}}}
+}
+
+// TestGoesLive: what is recorded is returned, and what comes after it is written.
+func TestGoesLive(t *testing.T) {
+	dir, w := record(t, request("a"))
+	r, lives := played(t, dir, w.Last().Seq)
+	r.Write(w)
+	had, err := r.Append(1, true, request("a"), transcript.Answer{Turn: 1, Attempt: 1, Text: "ok"})
+	if err != nil || len(had) != 1 || *lives != 1 || r.Playing() {
+		t.Fatalf("%d, %v, %d", len(had), err, *lives)
+	}
+	if result, artifact, err := r.Result("c1"); result != nil || artifact != nil || err != nil {
+		t.Errorf("%+v, %+v, %v", result, artifact, err)
+	}
+	if short, known, err := r.Short(); short || known || err != nil {
+		t.Errorf("%t, %t, %v", short, known, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	got := ""
+	for e, err := range transcript.Read(dir) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += string(e.Type) + " "
+	}
+	if got != "thread_started driver request answer " {
+		t.Error(got)
+	}
+}
+
+// TestCompared: without a writer the end of the record ends the thread, whatever it asks for.
+func TestCompared(t *testing.T) {
+	dir, w := record(t, request("a"))
+	r, _ := played(t, dir, w.Last().Seq)
+	if err := r.Rest(1); !tape.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "), "recorded: request now:      nothing") {
+		t.Errorf("what is left: %v", err)
+	}
+	if _, err := r.Append(1, true, transcript.Checkpoint{Turn: 1}); !tape.Differs(err) {
+		t.Errorf("another event: %v", err)
+	}
+	if _, err := r.Append(1, true, request("b")); !tape.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "), `now:      messages [{"role":"user","text":"b"}]`) {
+		t.Errorf("another request: %v, %v", err, fault.Of(err).Why)
+	}
+	if had, err := r.Append(1, true, request("a")); err != nil || len(had) != 1 {
+		t.Fatalf("%d, %v", len(had), err)
+	}
+	_, answer := r.Answer()
+	_, _, result := r.Result("c1")
+	_, _, short := r.Short()
+	_, more := r.Append(1, true, transcript.Checkpoint{Turn: 1})
+	for i, err := range []error{answer, result, short, more} {
+		if !errors.Is(err, recorder.ErrEnds) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if err := errors.Join(r.Rest(1), r.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLimits: the record knows when the time was over, and all else is known now.
+func TestLimits(t *testing.T) {
+	over := &transcript.Limit{Code: recorder.Time, Current: 9, Max: 5, Action: "escalate"}
+	turns := &transcript.Limit{Code: "turns_exceeded"}
+	for _, c := range []struct {
+		recorded transcript.Payload
+		now      *transcript.Limit
+		want     string
+	}{
+		{*over, nil, recorder.Time}, {*over, turns, recorder.Time}, {request("a"), over, ""}, {request("a"), turns, "turns_exceeded"}, {request("a"), nil, ""},
+		{nil, over, recorder.Time},
+	} {
+		var events []transcript.Payload
+		if c.recorded != nil {
+			events = append(events, c.recorded)
+		}
+		dir, w := record(t, events...)
+		r, _ := played(t, dir, w.Last().Seq)
+		got, err := r.Limit(func() *transcript.Limit { return c.now })
+		if err != nil || (got == nil) != (c.want == "") || got != nil && got.Code != c.want {
+			t.Errorf("%+v, %+v: %+v, %v", c.recorded, c.now, got, err)
+		}
+		r.Close()
+	}
+	dir, w := record(t, transcript.Limit{Code: recorder.Spend, Current: 1, Max: 1, Action: "escalate"})
+	r, _ := played(t, dir, w.Last().Seq)
+	if short, known, err := r.Short(); !short || !known || err != nil {
+		t.Errorf("%t, %t, %v", short, known, err)
+	}
+	r.Close()
+}

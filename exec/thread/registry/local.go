@@ -1,0 +1,258 @@
+package registry
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/book"
+)
+
+// Local is the registry of this machine.
+type Local struct {
+	Now func() time.Time
+	// Runs returns the start of a process, "" if there is none: proc.Start unless a test says otherwise.
+	Runs func(process int) string
+
+	book book.Book[*rows]
+}
+
+// Open returns the registry in a file, which is made when it is first needed.
+func Open(path string, now func() time.Time, hook journal.Hook) *Local {
+	return &Local{Now: now, Runs: proc.Start, book: book.Book[*rows]{Path: path, Format: "rye registry", Hook: hook,
+		Empty: func() *rows { return &rows{byID: map[string]*Thread{}} }}}
+}
+
+// Close closes the file.
+func (l *Local) Close() error { return l.book.Close() }
+
+// A record is the row of a thread after something was done to it.
+type record struct {
+	Op     string  `json:"op"`
+	Thread *Thread `json:"thread"`
+}
+
+// rows are what the records add up to.
+type rows struct{ byID map[string]*Thread }
+
+// Take implements book.Total.
+func (r *rows) Take(text []byte) error {
+	var rec record
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&rec); err != nil {
+		return err
+	}
+	if t := rec.Thread; t == nil || t.ID == "" || !slices.Contains(States, t.State) || t.Epoch < 0 {
+		return errors.New("not the row of a thread")
+	}
+	r.byID[rec.Thread.ID] = rec.Thread
+	return nil
+}
+
+// Records implements book.Total.
+func (r *rows) Records() (all [][]byte) {
+	for _, id := range slices.Sorted(maps.Keys(r.byID)) {
+		b, _ := json.Marshal(record{"row", r.byID[id]}) // as it was read
+		all = append(all, b)
+	}
+	return all
+}
+
+// get returns a copy of a row.
+func (r *rows) get(id string) (*Thread, error) {
+	t := r.byID[id]
+	if t == nil {
+		return nil, fault.New(fault.NotFound, "no thread %q is registered", id).Try("rye thread list")
+	}
+	c := *t
+	return &c, nil
+}
+
+// Create implements Registry.
+func (l *Local) Create(ctx context.Context, t *Thread, spawns int64) error {
+	row := *t
+	row.State, row.Epoch, row.Driver = Created, 0, Driver{}
+	row.Updated = row.Created
+	return l.book.Change(ctx, func(r *rows) ([]any, error) {
+		if r.byID[row.ID] != nil {
+			return nil, fault.New(fault.Conflict, "the thread %s exists", row.ID).Permanent()
+		}
+		records := []any{record{"create", &row}}
+		if row.Parent == "" || row.Continues != "" {
+			return records, nil
+		}
+		parent, err := r.get(row.Parent)
+		if err != nil {
+			return nil, err
+		}
+		if parent.Spawned >= spawns {
+			return nil, fault.New(fault.Limit, "the thread has reached a limit: spawns_exceeded (%d of %d)", parent.Spawned, spawns).
+				On("limit", "spawns_exceeded")
+		}
+		if parent.Spawned < math.MaxInt64 {
+			parent.Spawned++
+		}
+		return append(records, record{"spawn", parent}), nil
+	})
+}
+
+// change changes one row under the thread's lock.
+func (l *Local) change(ctx context.Context, id, op string, edit func(*Thread) error) (row *Thread, err error) {
+	err = l.book.Change(ctx, func(r *rows) ([]any, error) {
+		if row, err = r.get(id); err != nil {
+			return nil, err
+		}
+		if err := edit(row); err != nil {
+			return nil, err
+		}
+		row.Updated = l.Now().UTC().Round(0)
+		return []any{record{op, row}}, nil
+	})
+	return row, err
+}
+
+// Claim implements Registry.
+func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Thread, error) {
+	release, err := l.lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return l.change(ctx, id, "claim", func(t *Thread) error {
+		switch {
+		case t.State.Ended():
+			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).Permanent()
+		case t.Epoch != seen:
+			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread", id).On("epoch", t.Epoch)
+		case t.State == Running && l.alive(t.Driver):
+			return fault.New(fault.Conflict, "the thread %s is driven by process %d", id, t.Driver.Process).On("thread", id).
+				On("process", t.Driver.Process)
+		}
+		t.Epoch, t.State, t.Driver = t.Epoch+1, Running, d
+		return nil
+	})
+}
+
+// alive reports whether a process runs on this machine since then.
+func (l *Local) alive(d Driver) bool {
+	return d.Process > 0 && d.Start != "" && l.Runs(d.Process) == d.Start
+}
+
+// Set implements Registry.
+func (l *Local) Set(ctx context.Context, id string, epoch int64, s State, next string) error {
+	_, err := l.change(ctx, id, string(s), func(t *Thread) error {
+		if t.Epoch != epoch {
+			return outdated(t)
+		}
+		if t.State.Ended() {
+			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).Permanent()
+		}
+		t.State, t.Next = s, cmp.Or(next, t.Next)
+		return nil
+	})
+	return err
+}
+
+func outdated(t *Thread) error {
+	return fault.New(fault.Conflict, "another process drives the thread %s now", t.ID).On("thread", t.ID).On("epoch", t.Epoch).Permanent()
+}
+
+// Hold implements Registry.
+func (l *Local) Hold(ctx context.Context, id string, epoch int64) (func(), error) {
+	release, err := l.lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	err = l.book.View(func(r *rows) error {
+		t, err := r.get(id)
+		if err == nil && t.Epoch != epoch {
+			err = outdated(t)
+		}
+		return err
+	})
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// lock locks a thread.
+func (l *Local) lock(ctx context.Context, id string) (func(), error) {
+	var dir string
+	err := l.book.View(func(r *rows) error {
+		t, err := r.get(id)
+		if err == nil {
+			dir = t.Dir()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	f, err := osfile.OpenLocked(ctx, filepath.Join(dir, "lock"), osfile.Exclusive, osfile.LockWait)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", id, dir).From(err).On("thread", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// Threads implements Registry.
+func (l *Local) Threads(ctx context.Context, f Filter) (all []*Thread, err error) {
+	var here Project
+	if f.Root != "" {
+		if here, err = ProjectAt(f.Root); err != nil {
+			return nil, err
+		}
+	}
+	err = l.book.View(func(r *rows) error {
+		for id := range r.byID {
+			if t, _ := r.get(id); (f.ID == "" || f.ID == id) && here.has(t) {
+				all = append(all, t)
+			}
+		}
+		return context.Cause(ctx)
+	})
+	for _, t := range all {
+		_, missing := os.Lstat(t.Dir())
+		t.Lost = errors.Is(missing, fs.ErrNotExist)
+		t.Dead = t.State == Running && !l.alive(t.Driver)
+	}
+	slices.SortFunc(all, func(a, b *Thread) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) })
+	return all, err
+}
+
+// has reports whether a thread is the project's, and says where that is now. The zero Project has all.
+func (p Project) has(t *Thread) bool {
+	if p.Root == "" {
+		return true
+	}
+	if p.Inode != 0 && p.Inode == t.Project.Inode && p.Device == t.Project.Device {
+		t.Project.Root = p.Root
+	}
+	return t.Project.Root == p.Root
+}
+
+// ProjectAt returns the project in a directory.
+func ProjectAt(root string) (p Project, err error) {
+	p.Root = osfile.Unlinked(root)
+	p.Device, p.Inode, err = osfile.Identity(root)
+	return p, err
+}

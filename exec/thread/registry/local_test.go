@@ -1,0 +1,131 @@
+package registry_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/registry/registrytest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, path string) *registry.Local {
+	l := registry.Open(path, func() time.Time { return noon }, nil)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func TestLocal(t *testing.T) {
+	registrytest.Test(t, func(t testing.TB) registrytest.World {
+		path, dead := filepath.Join(t.TempDir(), "threads", "registry"), map[int]bool{}
+		return registrytest.World{
+			Open: func(t testing.TB) registry.Registry {
+				l := open(t, path)
+				l.Runs = func(process int) string {
+					if dead[process] {
+						return ""
+					}
+					return fmt.Sprint("start-", process)
+				}
+				return l
+			},
+			Die: func(d registry.Driver) { dead[d.Process] = true },
+		}
+	})
+}
+
+// TestFormat: the bytes of a registry, forever.
+func TestFormat(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "registry")
+	l := open(t, path)
+	row := &registry.Thread{ID: "acme/plan-1795000000-a2b3c", Kind: "directive", Directive: "directive:acme/plan",
+		Project: registry.Project{Root: "/home/ann/site", Device: 66306, Inode: 5242}, Created: noon}
+	child := *row
+	child.ID, child.Parent, child.Directive = "acme/step-1795000001-k3v9q", row.ID, "directive:acme/step"
+	must(t, l.Create(t.Context(), row, 0))
+	must(t, l.Create(t.Context(), &child, 1))
+	must(t, l.Set(t.Context(), row.ID, 0, registry.Continued, child.ID))
+	got, err := os.ReadFile(path)
+	must(t, err)
+	golden := filepath.Join("../../../testdata/vectors/exec/thread/registry", "registry")
+	if *update {
+		must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
+		must(t, os.WriteFile(golden, got, 0o644))
+	}
+	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// TestDead: a driver is this process until it has ended, and no other with its number.
+func TestDead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "registry")
+	l, root := open(t, path), t.TempDir()
+	p, err := registry.ProjectAt(root)
+	must(t, err)
+	row := &registry.Thread{ID: "x", Kind: "directive", Directive: "directive:a", Project: p, Created: noon}
+	must(t, os.MkdirAll(row.Dir(), 0o700))
+	must(t, l.Create(t.Context(), row, 0))
+	me := registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())}
+	_, err = l.Claim(t.Context(), "x", 0, me)
+	must(t, err)
+	if _, err := l.Claim(t.Context(), "x", 1, me); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("taken from a process that runs: %v", err)
+	}
+	l.Runs = func(int) string { return "later" }
+	_, err = l.Claim(t.Context(), "x", 1, me)
+	must(t, err)
+}
+
+// TestDamage: a registry that was changed is read no more.
+func TestDamage(t *testing.T) {
+	for name, edit := range map[string]func([]byte) []byte{
+		"changed": func(b []byte) []byte { return bytes.Replace(b, []byte(`"epoch":1`), []byte(`"epoch":7`), 1) },
+		"a line less": func(b []byte) []byte {
+			lines := bytes.SplitAfter(b, []byte("\n"))
+			return bytes.Join([][]byte{lines[0], lines[2], lines[3]}, nil)
+		},
+		"other": func([]byte) []byte { return []byte("hello\n") },
+		"newer": func(b []byte) []byte { return bytes.Replace(b, []byte("registry/1"), []byte("registry/2"), 1) },
+	} {
+		path := filepath.Join(t.TempDir(), "registry")
+		l := open(t, path)
+		row := &registry.Thread{ID: "x", Kind: "directive", Directive: "directive:a", Project: registry.Project{Root: t.TempDir()}, Created: noon}
+		must(t, os.MkdirAll(row.Dir(), 0o700))
+		must(t, l.Create(t.Context(), row, 0))
+		_, err := l.Claim(t.Context(), "x", 0, registry.Driver{Process: 1})
+		must(t, err)
+		must(t, l.Set(t.Context(), "x", 1, registry.Completed, ""))
+		b, err := os.ReadFile(path)
+		must(t, err)
+		must(t, os.WriteFile(path, edit(b), 0o600))
+		want := fault.Integrity
+		if name == "newer" {
+			want = fault.VersionMismatch
+		}
+		_, err = open(t, path).Threads(t.Context(), registry.Filter{})
+		if fault.CodeOf(err) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := open(t, path).Create(t.Context(), row, 0); fault.CodeOf(err) != want {
+			t.Errorf("%s: written to: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Package registry knows the threads of a user: in which state each is, and which process drives it.
+//
+// # States
+//
+//	created      it has a row, and nothing else yet
+//	running      a process drives it
+//	waiting      for an answer from outside; no process need drive it
+//	interrupted  a limit, the budget, a signal or the death of its process stopped it; it can be resumed
+//	completed, error, cancelled, killed, continued    it has ended
+//
+// A thread whose directory is gone is lost, whatever its row says.
+//
+// # Epochs
+//
+// Who drives a thread has claimed it, and has the epoch of that claim: a number that rises by one with each. A claim says which
+// epoch it has seen, and fails with CONFLICT if another claim was faster, or if the process that drives the thread still runs.
+// Each later write to registry, ledger and transcript names the epoch and fails with CONFLICT if there is a higher one.
+//
+// # The local registry
+//
+// One book (package book) for all projects of a user, the file threads/registry of the state directory. A record is the whole
+// row of a thread, and "op" for people; the last one counts:
+//
+//	{"op":"claim","thread":{"id":"acme/plan-1795000000-a2b3c","kind":"directive","directive":"directive:acme/plan",
+//	 "project":{"root":"/home/ann/site","device":66306,"inode":5242},"state":"running","epoch":1,
+//	 "driver":{"process":4711,"start":"0c7…/88123","host":"build-7"},"spawned":2,
+//	 "created":"2026-11-20T12:00:00Z","updated":"2026-11-20T12:00:01Z"}}
+//
+// The file "lock" of a thread's directory is locked for each claim and each write of its driver.
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// A State of a thread.
+type State string
+
+// The states of threads.
+const (
+	Created     State = "created"
+	Running     State = "running"
+	Waiting     State = "waiting"
+	Interrupted State = "interrupted"
+	Completed   State = "completed"
+	Failed      State = "error"
+	Cancelled   State = "cancelled"
+	Killed      State = "killed"
+	Continued   State = "continued"
+)
+
+// States lists all.
+var States = []State{Created, Running, Waiting, Interrupted, Completed, Failed, Cancelled, Killed, Continued}
+
+// Ended reports whether a thread in this state never goes on.
+func (s State) Ended() bool { return slices.Index(States, s) > slices.Index(States, Interrupted) }
+
+// A Thread is a row.
+type Thread struct {
+	ID        string    `json:"id"`
+	Kind      string    `json:"kind"` // directive or graph
+	Directive string    `json:"directive"`
+	Project   Project   `json:"project"`
+	Parent    string    `json:"parent,omitempty"`
+	Continues string    `json:"continues,omitempty"` // the thread that handed over to this one
+	Next      string    `json:"next,omitempty"`      // the thread that this one handed over to
+	State     State     `json:"state"`
+	Epoch     int64     `json:"epoch"`
+	Driver    Driver    `json:"driver,omitzero"`
+	Spawned   int64     `json:"spawned,omitzero"` // children that were created
+	Created   time.Time `json:"created"`
+	Updated   time.Time `json:"updated"`
+
+	Lost bool `json:"-"` // its directory is gone
+	Dead bool `json:"-"` // its driver has ended without saying so
+}
+
+// A Project is where a thread's directory is.
+type Project struct {
+	Root   string `json:"root"`
+	Device uint64 `json:"device,omitzero"`
+	Inode  uint64 `json:"inode,omitzero"`
+}
+
+// A Driver is a process. Start names it together with its number: see proc.Start.
+type Driver struct {
+	Process int    `json:"process"`
+	Start   string `json:"start,omitempty"`
+	Host    string `json:"host,omitempty"`
+}
+
+// Dir returns the thread's directory.
+func (t *Thread) Dir() string {
+	return filepath.Join(t.Project.Root, ".ai", "threads", filepath.FromSlash(t.ID))
+}
+
+// A Filter says which threads are asked for. The zero value asks for all.
+type Filter struct {
+	ID   string
+	Root string // of a project: its threads, even if it had another path when they were begun
+}
+
+// A Registry is safe for many goroutines and processes. Returned rows are the caller's.
+type Registry interface {
+	// Create adds a row with State Created and Epoch 0. A thread that is there already is CONFLICT. With a parent it counts as
+	// one of at most spawns children of that; one more is LIMIT_EXCEEDED.
+	Create(ctx context.Context, t *Thread, spawns int64) error
+	// Claim makes a process the driver of a thread that hasn't ended, whose epoch the caller has seen, and returns the row.
+	Claim(ctx context.Context, id string, seen int64, d Driver) (*Thread, error)
+	// Set changes the state of a thread in the name of its driver, and its successor unless next is "".
+	Set(ctx context.Context, id string, epoch int64, s State, next string) error
+	// Hold locks a thread for one write of its driver, which releases it after that.
+	Hold(ctx context.Context, id string, epoch int64) (release func(), err error)
+	// Threads lists rows, the newest first.
+	Threads(ctx context.Context, f Filter) ([]*Thread, error)
+}
+
+// Get returns one row.
+func Get(ctx context.Context, r Registry, id string) (*Thread, error) {
+	all, err := r.Threads(ctx, Filter{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fault.New(fault.NotFound, "no thread %q is registered", id).Try("rye thread list")
+	}
+	return all[0], nil
+}
+
+// NewID returns the id of a new thread.
+func NewID(directive string, now time.Time) string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return fmt.Sprintf("%s-%d-%.5s", directive, now.Unix(), strings.ToLower(base32.StdEncoding.EncodeToString(b[:])))
+}

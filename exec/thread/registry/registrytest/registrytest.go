@@ -1,0 +1,230 @@
+// Package registrytest checks that something is a registry.Registry.
+package registrytest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/registry"
+)
+
+// A World is where registries are opened.
+type World struct {
+	// Open opens the one registry of this world once more, as another process would.
+	Open func(t testing.TB) registry.Registry
+	// Die ends a process that was driver.
+	Die func(registry.Driver)
+}
+
+// Test runs every check, each in a world of its own.
+func Test(t *testing.T, make func(t testing.TB) World) {
+	for name, check := range map[string]func(*testing.T, World){
+		"states": states, "claims": claims, "spawns": spawns, "races": races, "places": places,
+	} {
+		t.Run(name, func(t *testing.T) { check(t, make(t)) })
+	}
+}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// row is a thread of a project in a directory, which has the thread's.
+func row(t testing.TB, root, id string) *registry.Thread {
+	t.Helper()
+	p, err := registry.ProjectAt(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &registry.Thread{ID: id, Kind: "directive", Directive: "directive:acme/a", Project: p, Created: noon}
+	if err := os.MkdirAll(r.Dir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refused(t testing.TB, code fault.Code, err error) {
+	t.Helper()
+	if err == nil || fault.CodeOf(err) != code {
+		t.Errorf("got %v, want %s", err, code)
+	}
+}
+
+func driver(n int) registry.Driver {
+	return registry.Driver{Process: n, Start: fmt.Sprint("start-", n), Host: "h"}
+}
+
+func state(t testing.TB, r registry.Registry, id string) *registry.Thread {
+	t.Helper()
+	got, err := registry.Get(t.Context(), r, id)
+	must(t, err)
+	return got
+}
+
+// states: what is written by one is read by another, and what has ended stays so.
+func states(t *testing.T, w World) {
+	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
+	for i, end := range registry.States {
+		id := fmt.Sprintf("acme/t-%d", i)
+		must(t, a.Create(ctx, row(t, root, id), 0))
+		refused(t, fault.Conflict, b.Create(ctx, row(t, root, id), 0))
+		if got := state(t, b, id); got.State != registry.Created || got.Epoch != 0 || got.Lost {
+			t.Errorf("created: %+v", got)
+		}
+		got, err := b.Claim(ctx, id, 0, driver(1))
+		must(t, err)
+		if got.State != registry.Running || got.Epoch != 1 || got.Driver != driver(1) {
+			t.Errorf("claimed: %+v", got)
+		}
+		must(t, b.Set(ctx, id, 1, end, "acme/next"))
+		if got := state(t, a, id); got.State != end || got.Next != "acme/next" {
+			t.Errorf("%s: %+v", end, got)
+		}
+		err = a.Set(ctx, id, 1, registry.Running, "")
+		if end.Ended() {
+			refused(t, fault.Conflict, err)
+			_, err = a.Claim(ctx, id, 1, driver(2))
+			refused(t, fault.Conflict, err)
+		} else {
+			must(t, err)
+		}
+	}
+	_, err := registry.Get(ctx, a, "acme/none")
+	refused(t, fault.NotFound, err)
+	_, err = a.Claim(ctx, "acme/none", 0, driver(1))
+	refused(t, fault.NotFound, err)
+	refused(t, fault.NotFound, a.Set(ctx, "acme/none", 0, registry.Running, ""))
+}
+
+// claims: only who has the highest epoch writes, and no claim takes a thread from a process that runs.
+func claims(t *testing.T, w World) {
+	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
+	must(t, a.Create(ctx, row(t, root, "x"), 0))
+	_, err := a.Claim(ctx, "x", 1, driver(1))
+	refused(t, fault.Conflict, err)
+	_, err = a.Claim(ctx, "x", 0, driver(1))
+	must(t, err)
+	_, err = b.Claim(ctx, "x", 1, driver(2))
+	refused(t, fault.Conflict, err)
+	w.Die(driver(1))
+	_, err = b.Claim(ctx, "x", 1, driver(2))
+	must(t, err)
+	refused(t, fault.Conflict, a.Set(ctx, "x", 1, registry.Completed, ""))
+	_, err = a.Hold(ctx, "x", 1)
+	refused(t, fault.Conflict, err)
+	release, err := b.Hold(ctx, "x", 2)
+	must(t, err)
+	release()
+	must(t, b.Set(ctx, "x", 2, registry.Interrupted, ""))
+	got, err := a.Claim(ctx, "x", 2, driver(3)) // driver 2 lives, and has let it go
+	must(t, err)
+	if got.Epoch != 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// spawns: a limit of n children allows n.
+func spawns(t *testing.T, w World) {
+	ctx, a, root := t.Context(), w.Open(t), t.TempDir()
+	must(t, a.Create(ctx, row(t, root, "x"), 0))
+	for limit := range int64(4) {
+		child := row(t, root, fmt.Sprintf("c-%d", limit))
+		child.Parent = "x"
+		refused(t, fault.Limit, a.Create(ctx, child, limit))
+		must(t, a.Create(ctx, child, limit+1))
+	}
+	next := row(t, root, "n") // goes on for a child: it is no further one
+	next.Parent, next.Continues = "x", "c-0"
+	must(t, a.Create(ctx, next, 0))
+	if got := state(t, a, "x"); got.Spawned != 4 {
+		t.Errorf("%+v", got)
+	}
+	orphan := row(t, root, "o")
+	orphan.Parent = "none"
+	refused(t, fault.NotFound, a.Create(ctx, orphan, 1))
+}
+
+// races: of many who claim one epoch, one has it; of many children, as many are created as may be.
+func races(t *testing.T, w World) {
+	ctx, root := t.Context(), t.TempDir()
+	first := w.Open(t)
+	must(t, first.Create(ctx, row(t, root, "x"), 0))
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	claimed, created := 0, 0
+	rows := make([]*registry.Thread, 20)
+	for i := range rows {
+		rows[i] = row(t, root, fmt.Sprintf("c-%d", i))
+		rows[i].Parent = "x"
+	}
+	for i := range 20 {
+		r := first
+		if i%2 == 0 {
+			r = w.Open(t)
+		}
+		group.Go(func() {
+			_, err := r.Claim(ctx, "x", 0, driver(i+1))
+			bad := r.Create(ctx, rows[i], 7)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				claimed++
+			} else {
+				refused(t, fault.Conflict, err)
+			}
+			if bad == nil {
+				created++
+			} else {
+				refused(t, fault.Limit, bad)
+			}
+		})
+	}
+	group.Wait()
+	if claimed != 1 || created != 7 {
+		t.Errorf("%d claims, %d children", claimed, created)
+	}
+}
+
+// places: a project's threads are found wherever it is now, and those whose directory is gone are lost.
+func places(t *testing.T, w World) {
+	ctx, a := t.Context(), w.Open(t)
+	one, two := filepath.Join(t.TempDir(), "one"), t.TempDir()
+	must(t, os.Mkdir(one, 0o700))
+	must(t, a.Create(ctx, row(t, one, "x"), 0))
+	young := row(t, two, "y")
+	young.Created = noon.Add(time.Second)
+	must(t, a.Create(ctx, young, 0))
+	all, err := a.Threads(ctx, registry.Filter{})
+	must(t, err)
+	if len(all) != 2 || all[0].ID != "y" || all[1].ID != "x" {
+		t.Errorf("%+v", all)
+	}
+	moved := one + "-moved"
+	must(t, os.Rename(one, moved))
+	here, err := a.Threads(ctx, registry.Filter{Root: moved})
+	must(t, err)
+	if got := state(t, a, "x"); !got.Lost || len(here) == 1 && here[0].Lost {
+		t.Errorf("%+v, %+v", got, here)
+	}
+	must(t, os.RemoveAll(young.Dir()))
+	here, err = a.Threads(ctx, registry.Filter{Root: two})
+	must(t, err)
+	if len(here) != 1 || !here[0].Lost {
+		t.Errorf("%+v", here)
+	}
+	_, err = a.Claim(ctx, "y", 0, driver(1))
+	refused(t, fault.NotFound, err)
+	if _, err := a.Threads(ctx, registry.Filter{Root: one}); err == nil {
+		t.Error("a project that isn't there has threads")
+	}
+}

@@ -1,0 +1,69 @@
+package thread
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// PlayBack runs the loop of the thread whose transcript is in a directory again, with the directive, the loop and the
+// configuration as they are now. The model's answers and the results of calls come from the record, nothing is executed and
+// nothing is written. Every event is compared, but for times, ids and signatures; the first that differs ends the replay. The
+// transcript is read as it is: transcript.Verify says whether it can be believed.
+func (e *Engine) PlayBack(ctx context.Context, dir string) (*tape.Played, error) {
+	t, err := e.remember(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &tape.Played{Thread: t.id, Directive: t.Directive.ID}
+	t.recorder.Play(dir, 0)
+	defer t.recorder.Close()
+	if err := t.compareStart(ctx); err != nil {
+		return r, r.Take(err)
+	}
+	result, err := t.run(ctx)
+	r.Turns, r.Status = t.turn, result.Status
+	switch {
+	case errors.Is(err, recorder.ErrEnds):
+		r.Status = transcript.StatusUnfinished
+		return r, nil
+	case err != nil:
+		return r, r.Take(err)
+	}
+	return r, r.Take(t.recorder.Rest(t.turn))
+}
+
+// compareStart compares what the thread would begin with now.
+func (t *thread) compareStart(ctx context.Context) (err error) {
+	if t.inputs, err = t.plan.Complete(params.Values(t.inputs)); err != nil {
+		return err
+	}
+	if t.origin.Parent != "" { // whose permissions aren't known here
+		had, err := capability.ParseSet(t.origin.Grants)
+		if err != nil {
+			return err
+		}
+		if err := t.plan.Narrow(had); err != nil {
+			return err
+		}
+	}
+	if err := t.plan.Offer(ctx); err != nil {
+		return err
+	}
+	if t.model, err = t.choose(ctx); err != nil {
+		return err
+	}
+	started, err := t.started(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.append(false, *started); err != nil {
+		return err
+	}
+	return t.takeHanded()
+}

@@ -1,0 +1,133 @@
+// Package results says what became of threads.
+package results
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// A Result says what became of a thread.
+type Result struct {
+	Success   bool           `json:"success"`
+	Status    string         `json:"status"` // one of the states below
+	Thread    string         `json:"thread_id"`
+	Directive string         `json:"directive"`
+	Result    string         `json:"result"`
+	Outputs   map[string]any `json:"outputs,omitempty"`
+	Cost      Cost           `json:"cost"`           // with that of the threads before it that handed over to it
+	Next      string         `json:"next,omitempty"` // the thread that goes on, if it is continued
+	Error     *fault.Error   `json:"-"`              // nil if it is completed
+}
+
+// Cost is what a thread has used.
+type Cost struct {
+	Turns        int64   `json:"turns"`
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
+	Spend        float64 `json:"spend"`                    // dollars, its own
+	Below        float64 `json:"spend_children,omitempty"` // dollars, of its children and theirs
+	Seconds      float64 `json:"elapsed_seconds"`
+}
+
+// The states that a thread ends in.
+const (
+	Completed   = "completed"
+	Failed      = "error"
+	Interrupted = "interrupted"
+	Cancelled   = "cancelled"
+	Killed      = "killed"
+	Continued   = "continued" // another thread goes on
+)
+
+// A State is how far a thread is.
+type State struct {
+	Thread, Parent string
+	Status         string // of a thread that has ended
+	Turn, Turns    int64  // the last one, and the limit
+	Spend, Budget  int64  // nano-dollars, with those of its children, and the limit
+}
+
+// CostOf is what a transcript says of a thread's cost.
+func CostOf(c transcript.Cost) Cost {
+	return Cost{Turns: c.Turns, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, Spend: float64(c.Spend) / limits.Nano,
+		Below: float64(c.Below) / limits.Nano, Seconds: c.Elapsed.Seconds()}
+}
+
+// Of is what became of a thread that has ended, by its transcript.
+func Of(dir string) (*Result, error) {
+	r := &Result{}
+	for e, err := range transcript.Read(dir) {
+		var p transcript.Payload
+		if err == nil {
+			p, err = e.Says()
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch p := p.(type) {
+		case transcript.Started:
+			r.Thread, r.Directive = e.Thread, strings.TrimPrefix(p.Directive.Ref, "directive:")
+		case transcript.Completed:
+			r.Success, r.Status, r.Result, r.Outputs, r.Cost = true, Completed, p.Result, p.Outputs, CostOf(p.Cost)
+		case transcript.HandedOff:
+			r.Status, r.Cost, r.Next = Continued, CostOf(p.Cost), p.Next
+		case transcript.Failed:
+			r.Status, r.Cost, r.Error = Failed, CostOf(p.Cost), fault.New(fault.Code(p.Error.Code), "%s", p.Error.Message)
+		case transcript.Cancelled:
+			r.Status, r.Cost, r.Error = Cancelled, CostOf(p.Cost), fault.New(fault.Cancelled, "the thread was cancelled")
+			if p.Killed {
+				r.Status, r.Error = Killed, fault.New(fault.Cancelled, "the thread was killed")
+			}
+		}
+	}
+	if r.Status == "" {
+		return nil, fault.New(fault.Integrity, "the transcript in %q has no end", dir)
+	}
+	return r, nil
+}
+
+// Fault is the error object of every door.
+func Fault(e *fault.Error) map[string]any {
+	o := map[string]any{"code": string(e.Code), "message": e.Text}
+	if len(e.Details) > 0 {
+		o["details"] = Values(e.Details)
+	}
+	return map[string]any{"error": o}
+}
+
+// Recorded is an error as a transcript has it.
+func Recorded(e *fault.Error) *transcript.Fault {
+	return &transcript.Fault{Code: string(e.Code), Message: e.Text}
+}
+
+// Values returns a value that is made of JSON's types, as JSON's values.
+func Values(v any) (out any) {
+	b, err := json.Marshal(v)
+	if err = cmp.Or(err, json.Unmarshal(b, &out)); err != nil {
+		panic(fmt.Sprintf("%T is not made of JSON: %v", v, err))
+	}
+	return out
+}
+
+// Reason is why a thread stops that can go on.
+func Reason(why *fault.Error) string {
+	switch why.Code {
+	case fault.Budget:
+		return "budget"
+	case fault.Cancelled:
+		return "signal"
+	}
+	return "limit"
+}
+
+// Add adds the cost of another thread.
+func (c *Cost) Add(o Cost) {
+	c.Turns, c.InputTokens, c.OutputTokens = c.Turns+o.Turns, c.InputTokens+o.InputTokens, c.OutputTokens+o.OutputTokens
+	c.Spend, c.Below, c.Seconds = c.Spend+o.Spend, c.Below+o.Below, c.Seconds+o.Seconds
+}

@@ -1,0 +1,48 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// A summary is what thread.json has, for people and other programs. Nothing trusts it: it can be made again from the transcript.
+type summary struct {
+	Thread    string                `json:"thread_id"`
+	Directive string                `json:"directive"`
+	Kind      string                `json:"kind"`
+	Status    string                `json:"status"`
+	Created   time.Time             `json:"created_at"`
+	Updated   time.Time             `json:"updated_at"`
+	Model     string                `json:"model,omitempty"`
+	Limits    transcript.Limits     `json:"limits"`
+	Grants    []string              `json:"capabilities"`
+	Turns     int64                 `json:"turns"`
+	Models    []transcript.ModelUse `json:"models"`
+	End       json.RawMessage       `json:"end,omitempty"`
+	Last      transcript.Position   `json:"last"`
+}
+
+// Summarise reads the transcript of a thread, as anybody would, and writes thread.json beside it.
+func Summarise(ctx context.Context, dir string, machine key.Public, status string) error {
+	r, err := transcript.Verify(ctx, dir, transcript.Check{Keys: []key.Public{machine}, Unfinished: true})
+	if err != nil {
+		return err
+	}
+	if r.Problem != nil {
+		return r.Problem
+	}
+	return osfile.WriteFile(filepath.Join(dir, transcript.SummaryFile), 0o600, false, func(w io.Writer) error {
+		to := json.NewEncoder(w)
+		to.SetIndent("", "  ")
+		return to.Encode(summary{r.Thread, r.Started.Directive.Ref, r.Started.Kind, status, r.Began, r.Ended,
+			r.Started.Model, r.Started.Limits,
+			r.Started.Grants, r.Turns, r.Models, r.End, r.Last})
+	})
+}

@@ -1,0 +1,93 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/registry"
+)
+
+// keepReserved is how long the budget of an interrupted thread stays reserved in its parent's.
+const keepReserved = time.Hour
+
+// Tidy writes down what happened to threads without a word of them, and returns their rows as they are then: a thread whose
+// process has died is interrupted, or what its transcript says in the end; the money of one whose directory is gone, and of one
+// that has ended or was interrupted an hour ago, is settled, unless a child has some of it.
+func Tidy(ctx context.Context, r registry.Registry, l ledger.Ledger, f registry.Filter,
+	now time.Time) ([]*registry.Thread, error) {
+	rows, err := r.Threads(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := l.Accounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	below := map[string]int{} // open accounts of children
+	for _, a := range accounts {
+		if !a.Closed {
+			below[a.Parent]++
+		}
+	}
+	changed := false
+	for _, row := range rows { // children stand before their parents
+		over := row.State.Ended() || row.State == registry.Interrupted && now.Sub(row.Updated) > keepReserved
+		if row.Dead && !row.Lost {
+			changed = true
+			if over, err = bury(ctx, r, row); err != nil {
+				return nil, err
+			}
+		}
+		settle := row.Lost || over && below[row.ID] == 0
+		if a := accounts[row.ID]; settle && a != nil && !a.Closed {
+			if err := ignoreConflict(l.Do(ctx, ledger.Close(row.ID, a.Epoch, now))); err != nil {
+				return nil, err
+			}
+			below[a.Parent]--
+		}
+	}
+	if changed {
+		return r.Threads(ctx, f)
+	}
+	return rows, nil
+}
+
+// bury gives a thread whose process has died its state, and reports whether it has ended.
+func bury(ctx context.Context, r registry.Registry, row *registry.Thread) (ended bool, err error) {
+	state, next := registry.Interrupted, ""
+	if was, err := Of(row.Dir()); err == nil {
+		state, next = registry.State(was.Status), was.Next
+	}
+	claimed, err := r.Claim(ctx, row.ID, row.Epoch, registry.Driver{})
+	if err == nil {
+		err = r.Set(ctx, row.ID, claimed.Epoch, state, next)
+	}
+	return state.Ended(), ignoreConflict(err)
+}
+
+// ignoreConflict drops the error that another process was faster.
+func ignoreConflict(err error) error {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == fault.Conflict {
+		return nil
+	}
+	return err
+}
+
+// Follower returns the thread that was begun to go on with the work of another one, nil if there is none. One whose beginning
+// failed is none.
+func Follower(ctx context.Context, r registry.Registry, thread string) (*registry.Thread, error) {
+	rows, err := r.Threads(ctx, registry.Filter{})
+	for _, row := range slices.Backward(rows) { // the first
+		if row.Continues != thread {
+			continue
+		}
+		if _, unfinished := Of(row.Dir()); unfinished == nil || !row.State.Ended() {
+			return row, err
+		}
+	}
+	return nil, err
+}

@@ -1,0 +1,229 @@
+package thread
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A Resume says how a thread that was interrupted goes on.
+type Resume struct {
+	Thread    string
+	Limits    []string // NAME=VALUE, instead of those that it has
+	Principal string
+	Approver  *approve.Approver // as of a Start
+	Live      Live
+
+	parent *thread // that waits for it
+}
+
+// Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript until that
+// ends. An error says that it doesn't go on; what became of it is in the result.
+func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
+	row, err := registry.Get(ctx, e.Registry, r.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if row.Lost {
+		return nil, fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", row.ID, row.Dir()).On("thread", row.ID)
+	}
+	t, err := e.remember(ctx, row.Dir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "the thread %s has no transcript: it had not begun", row.ID).From(err).On("thread", row.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.origin.Model == models.Replayed {
+		return nil, fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model", row.ID).On("thread", row.ID).
+			Try("rye run " + row.Directive)
+	}
+	if err := t.same(); err != nil {
+		return nil, err
+	}
+	if err := t.plan.Offer(ctx); err != nil {
+		return nil, err
+	}
+	if t.model, err = t.choose(ctx); err != nil {
+		return nil, err
+	}
+	t.Start.Principal, t.Start.Approver, t.Start.Live, t.Start.parent = r.Principal, r.Approver, r.Live, r.parent
+	if r.parent == nil {
+		t.under, t.foreign = row.Parent, !drive.Owned(ctx, t.Registry, t.Session, row.Parent)
+	}
+	next := t.last
+	if err := next.Override(r.Limits); err != nil {
+		return nil, err
+	}
+	if t.seat, err = drive.Claim(ctx, t.Registry, row); err != nil {
+		return nil, err
+	}
+	above, err := t.reopen(ctx, row, &next)
+	if err != nil {
+		ctx := context.WithoutCancel(ctx)
+		return nil, errors.Join(err, above.Close(ctx, t.Ledger, t.Now()), t.seat.Leave(ctx, registry.Interrupted, ""))
+	}
+	done, err := t.follow(ctx)
+	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), t.Ledger, t.Now()))
+}
+
+// reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that it opened.
+func (t *thread) reopen(ctx context.Context, row *registry.Thread, next *limits.Set) (above ledger.Above, err error) {
+	follower, err := t.follower(ctx)
+	if err != nil {
+		return nil, err
+	}
+	budget, rest, err := ledger.Rest(ctx, t.Ledger, t.id, next.Budget(), follower != nil)
+	if err != nil {
+		return nil, err
+	}
+	if above, err = ledger.OpenAbove(ctx, t.Ledger, row.Parent, rest, t.Now()); err != nil {
+		return above, err
+	}
+	if err := t.Ledger.Do(ctx, ledger.Open(t.id, row.Parent, t.seat.Epoch, budget, t.Now())); err != nil {
+		return above, err
+	}
+	return above, t.rewind(ctx, next)
+}
+
+// rewind has the record answer from its start.
+func (t *thread) rewind(ctx context.Context, next *limits.Set) error {
+	account, err := ledger.Get(ctx, t.Ledger, t.id)
+	if err != nil {
+		return err
+	}
+	t.money.Attach(t.Ledger, account)
+	driver, options, err := t.options()
+	if err != nil {
+		return err
+	}
+	w, err := transcript.Open(t.seat.Dir, driver, options)
+	if err != nil {
+		return err
+	}
+	record := next.Record()
+	if _, err := w.Append(transcript.Continued{Principal: t.Principal, Limits: &record}); err != nil {
+		return errors.Join(err, w.Close())
+	}
+	t.recorder.Write(w)
+	t.recorder.Play(t.seat.Dir, w.Last().Seq)
+	if _, err = t.recorder.Take(); err != nil { // the first event; drivers are passed over
+		return err
+	}
+	return t.takeHanded()
+}
+
+// remember makes a thread of its record, as it was begun.
+func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
+	t := e.newThread(&Start{})
+	for event, err := range transcript.Read(dir) {
+		if err != nil {
+			return nil, err
+		}
+		switch event.Type {
+		case transcript.TypeStarted:
+			t.id = event.Thread
+			if err := event.Decode(&t.origin); err != nil {
+				return nil, err
+			}
+			t.limits = limits.None()
+			t.limits.Take(&t.origin.Limits)
+			t.limits.Depth = t.origin.Depth
+			t.last = t.limits
+		case transcript.TypeContinued:
+			var c transcript.Continued
+			if err := event.Decode(&c); err != nil {
+				return nil, err
+			}
+			if c.Limits != nil {
+				t.last.Take(c.Limits)
+			}
+		}
+	}
+	s := &t.origin
+	if s.Kind != "directive" {
+		return nil, fault.New(fault.Validation, "the transcript of %s is not that of a directive's thread", t.id)
+	}
+	if t.inputs = s.Given; t.inputs == nil {
+		return nil, fault.New(fault.Validation, "the transcript of %s doesn't have the inputs of the thread", t.id)
+	}
+	ref, err := model.ParseRef(s.Directive.Ref)
+	if err != nil {
+		return nil, err
+	}
+	t.Start.Directive = ref
+	if s.Model != models.Replayed { // which counts as the directive's
+		t.Start.Model = s.Model
+	}
+	if err := t.load(ctx); err != nil {
+		return nil, err
+	}
+	t.plan.Signs = s.Signs
+	return t, nil
+}
+
+// same refuses to go on with another set or directive, and takes the permissions that the thread was begun with as far as its
+// directive still has them.
+func (t *thread) same() error {
+	s := &t.origin
+	if set := t.Session.Set(); set != s.Set {
+		return fault.New(fault.LockMismatch, "the thread %s ran with another lock", t.id).On("thread", t.id).On("set", s.Set.String()).
+			Because("expected "+s.Set.String(), "found    "+set.String(), "a thread goes on with the lock that it began with: git log -p rye.lock")
+	}
+	if t.plan.Directive.Raw != s.Directive.Digest {
+		return fault.New(fault.Conflict, "%q has changed since the thread %s began", t.Directive, t.id).On("thread", t.id).
+			Because("expected "+s.Directive.Digest.String(), "found    "+t.plan.Directive.Raw.String()).Permanent()
+	}
+	had, err := capability.ParseSet(s.Grants)
+	if err != nil {
+		return err
+	}
+	return t.plan.Narrow(had)
+}
+
+// recall takes what came of a call from the record. A call without a result is made again if it only reads, or if it is a
+// child, which goes on; of any other it isn't known whether it has had an effect, and its result says so to the model.
+func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error) {
+	r, large, err := t.recorder.Result(c.Record)
+	switch {
+	case err != nil:
+		return false, err
+	case r != nil && c.Inside:
+		return false, nil
+	case r != nil:
+		c.Result = *r
+		text, _ := r.Output.(string)
+		if large != nil {
+			text = large.Content
+		}
+		t.money.Child(r.Cost)
+		return true, t.guard(ctx, c, text)
+	case c.Risk == "read" || c.Child != "":
+		return false, nil
+	}
+	e := unknown(c.Name)
+	c.Result = transcript.CallResult{Call: c.Record, Status: transcript.CallUnknown, Error: results.Recorded(e)}
+	b, err := jcs.Append(nil, results.Fault(e))
+	if err != nil {
+		return false, err
+	}
+	return true, t.guard(ctx, c, string(b))
+}
+
+// unknown is the error of a call that had begun when the process ended.
+func unknown(what string) *fault.Error {
+	return fault.New(fault.Unknown, "the process ended while %s ran: whether it had an effect is unknown", what)
+}

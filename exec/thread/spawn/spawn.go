@@ -1,0 +1,71 @@
+// Package spawn reads what a model asks for when it starts a thread: the parameters of tool:rye/agent/threads/thread_directive.
+//
+//	directive_name    the directive's id
+//	inputs            its inputs
+//	model             a tier or a model, instead of the directive's
+//	limit_overrides   turns, tokens, spend (dollars), spawns, duration_seconds, depth
+//	async_exec        must be false: the caller waits
+package spawn
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+type object = map[string]any
+
+// schema is what thread_directive takes.
+var schema = sync.OnceValues(func() (*params.Schema, error) {
+	limit := object{}
+	for _, name := range limits.Names() {
+		limit[name] = object{"type": "number"}
+	}
+	return params.Compile(object{"type": "object", "required": []any{"directive_name"}, "additionalProperties": false, "properties": object{
+		"directive_name": object{"type": "string"}, "async_exec": object{"type": "boolean"}, "inputs": object{"type": "object"},
+		"model": object{"type": "string"}, "limit_overrides": object{"type": "object", "properties": limit, "additionalProperties": false},
+	}})
+})
+
+// A Child is a thread that is to be started.
+type Child struct {
+	Directive model.Ref
+	Inputs    map[string]any
+	Model     string   // "" for the directive's
+	Limits    []string // NAME=VALUE
+}
+
+// Parse reads the parameters.
+func Parse(given map[string]any) (*Child, error) {
+	s, err := schema()
+	if err == nil {
+		given, err = s.Complete(given)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if async, _ := given["async_exec"].(bool); async {
+		return nil, fault.New(fault.Validation, "async_exec isn't supported: a child runs while its parent waits")
+	}
+	name, _ := given["directive_name"].(string)
+	c := &Child{}
+	if c.Directive, err = model.ParseRef("directive:" + strings.TrimPrefix(name, "directive:")); err != nil {
+		return nil, fault.Wrap(err, "invalid directive: %v", err)
+	}
+	c.Inputs, _ = given["inputs"].(object)
+	c.Model, _ = given["model"].(string)
+	overrides, _ := given["limit_overrides"].(object)
+	for _, name := range slices.Sorted(maps.Keys(overrides)) {
+		n, _ := jcs.Number(overrides[name])
+		c.Limits = append(c.Limits, name+"="+strconv.FormatFloat(n, 'f', -1, 64))
+	}
+	return c, nil
+}

@@ -1,0 +1,201 @@
+package tape
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A Difference is the first event that isn't as it was recorded.
+type Difference struct {
+	Line     int64           `json:"line"`
+	Turn     int64           `json:"turn"`
+	Type     transcript.Type `json:"type"`               // as recorded
+	Recorded map[string]any  `json:"recorded,omitempty"` // what is compared of it
+	Now      map[string]any  `json:"now,omitempty"`
+	NowType  transcript.Type `json:"now_type,omitempty"` // "" if nothing is written now
+}
+
+// Fault returns the difference as an error: CONFLICT.
+func (d *Difference) Fault() *fault.Error {
+	return fault.New(fault.Conflict, "%s", d).On("line", d.Line).On("turn", d.Turn).From(d).Permanent().Because(d.Lines()...)
+}
+
+// Error implements error.
+func (d *Difference) Error() string {
+	return fmt.Sprintf("the thread does something else than the record: line %d, turn %d", d.Line, d.Turn)
+}
+
+// Lines shows the difference, two lines for each member.
+func (d *Difference) Lines() (lines []string) {
+	if d.Type != d.NowType {
+		return []string{"recorded: " + string(d.Type), "now:      " + cmp.Or(string(d.NowType), nothing)}
+	}
+	all := map[string]any{}
+	maps.Copy(all, d.Recorded)
+	maps.Copy(all, d.Now)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if was, is := short(d.Recorded, d.Now, name); was != is {
+			lines = append(lines, fmt.Sprintf("recorded: %s %s", name, was), fmt.Sprintf("now:      %s %s", name, is))
+		}
+	}
+	return lines
+}
+
+// nothing is shown of what isn't there.
+const nothing = "nothing"
+
+// short shows a member of two objects as JSON. Of a long one it shows the part where they begin to differ.
+func short(a, b map[string]any, name string) (string, string) {
+	was, is := text(a, name), text(b, name)
+	const before, most = 100, 400
+	same := 0
+	for same < min(len(was), len(is)) && was[same] == is[same] {
+		same++
+	}
+	from := max(same-before, 0)
+	if max(len(was), len(is)) <= most {
+		from = 0
+	}
+	part := func(s string) string {
+		s, begin, end := s[from:], "", ""
+		if from > 0 {
+			begin = "…"
+		}
+		if len(s) > most {
+			s, end = s[:most], "…"
+		}
+		return begin + strings.ToValidUTF8(s, "") + end
+	}
+	return part(was), part(is)
+}
+
+// text returns a member of what package jcs has parsed as JSON.
+func text(of map[string]any, name string) string {
+	v, ok := of[name]
+	if !ok {
+		return nothing
+	}
+	b, _ := jcs.Append(nil, v)
+	return string(b)
+}
+
+// apart are the members that are never compared: times, ids and signatures.
+var apart = map[transcript.Type][]string{
+	transcript.TypeStarted: {"agents", "continues", "directive", "lock", "loop", "model", "parent", "policy", "principal",
+		"provider", "set"},
+	transcript.TypeRequest:     {"provider"},
+	transcript.TypeClassified:  {"delay"},
+	transcript.TypeAnswer:      {"duration"},
+	transcript.TypeCallStarted: {"child", "digest", "key"},
+	transcript.TypeCallResult:  {"duration", "exec", "receipt"},
+	transcript.TypeWaiting:     {"on", "until"},
+	transcript.TypeCheckpoint:  {"sig"},
+	transcript.TypeCancelled:   {"by"},
+	transcript.TypeHandedOff:   {"next"},
+}
+
+// alone are the only members that a thread which goes on has to have as recorded.
+var alone = map[transcript.Type][]string{
+	transcript.TypeRequest:     {"turn", "attempt", "digest"},
+	transcript.TypeCallStarted: {"turn", "call", "id", "name", "input"},
+	transcript.TypeHook:        {"id", "event"},
+}
+
+// compared returns what is compared of an event.
+func compared(k transcript.Type, payload []byte, all bool) (map[string]any, error) {
+	v, err := jcs.Parse(payload)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := v.(map[string]any)
+	if !all {
+		maps.DeleteFunc(m, func(name string, _ any) bool { return !slices.Contains(alone[k], name) })
+		return m, nil
+	}
+	for _, name := range apart[k] {
+		delete(m, name)
+	}
+	if cost, ok := m["cost"].(map[string]any); ok {
+		delete(cost, "elapsed")
+	}
+	if k == transcript.TypeLimit && m["code"] == "duration_seconds_exceeded" {
+		delete(m, "current")
+	}
+	return m, nil
+}
+
+// Match compares the next event with one that the thread would write now, and takes it. done is true if the record has ended:
+// nothing is compared then. With all set everything is compared but times, ids and signatures, else what a thread that goes on
+// has to have in common. A difference is an error of its Fault.
+func (t *Tape) Match(p transcript.Payload, turn int64, all bool) (e *transcript.Event, done bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, err = t.peek()
+	if err != nil || e == nil {
+		return nil, err == nil, err
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, false, err
+	}
+	now, err := compared(p.Type(), text, all)
+	d, worse := difference(e, turn, all)
+	if err = cmp.Or(err, worse); err != nil {
+		return nil, false, err
+	}
+	if d.Now, d.NowType = now, p.Type(); d.Type != d.NowType || !reflect.DeepEqual(d.Recorded, d.Now) {
+		return nil, false, d.Fault()
+	}
+	t.take()
+	return e, false, nil
+}
+
+// difference returns that to an event with nothing in its place.
+func difference(e *transcript.Event, turn int64, all bool) (*Difference, error) {
+	was, err := compared(e.Type, e.Payload, all)
+	return &Difference{Line: e.Seq, Turn: turn, Type: e.Type, Recorded: was}, err
+}
+
+// Rest returns a difference that says that the record goes on, nil if it has ended.
+func (t *Tape) Rest(turn int64) error {
+	e, err := t.Peek()
+	if e == nil || err != nil {
+		return err
+	}
+	d, err := difference(e, turn, true)
+	return cmp.Or(err, error(d.Fault()))
+}
+
+// Differs reports whether an error says that a thread does something else than its record.
+func Differs(err error) bool {
+	_, is := errors.AsType[*Difference](err)
+	return is
+}
+
+// A Played is what came of a thread that was run again from its record.
+type Played struct {
+	Thread     string      `json:"thread"`
+	Directive  string      `json:"directive"`
+	Status     string      `json:"status"` // that the thread has now, "unfinished" where the record ends before
+	Turns      int64       `json:"turns"`
+	Difference *Difference `json:"difference,omitempty"` // nil if everything was as it was recorded
+}
+
+// Take takes an error that is a difference, and returns any other.
+func (p *Played) Take(err error) error {
+	if d, is := errors.AsType[*Difference](err); is {
+		p.Difference = d
+		return nil
+	}
+	return err
+}

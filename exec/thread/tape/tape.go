@@ -1,0 +1,230 @@
+// Package tape plays the record of a thread back: what a model answered, and what came of calls.
+//
+// A thread that is resumed, or replayed, runs its loop again from the start. What the loop asks for is answered from the record,
+// event by event, until that ends, and each event that the thread would write is compared with the recorded one (Match). So the
+// thread is then where it was.
+//
+// Where a record says that a thread stopped and went on (waiting, driver, continued), or that its process died (driver without
+// waiting), nothing happens again: Peek passes over it, and adds up the limits that were given then.
+package tape
+
+import (
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// A Tape is the record of one thread. It is safe for many goroutines.
+type Tape struct {
+	mu      sync.Mutex
+	next    func() (*transcript.Event, error, bool)
+	stop    func()
+	last    int64 // the line after which it ends; 0 for the whole record
+	ahead   []*transcript.Event
+	ended   bool
+	err     error // why nothing more can be read
+	resumed int
+	limits  []*transcript.Limits // not taken yet
+
+	began, at time.Time // of the part of one driver, as far as it was played
+	before    time.Duration
+}
+
+// Open opens the record in a thread's directory up to a line, 0 for all. The caller closes it.
+func Open(dir string, last int64) *Tape {
+	t := &Tape{last: last}
+	t.next, t.stop = iter.Pull2(transcript.Read(dir))
+	return t
+}
+
+// Close closes the files.
+func (t *Tape) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stop()
+	t.ended = true
+}
+
+// fill reads ahead until so many events are there, as far as there are.
+func (t *Tape) fill(n int) error {
+	for len(t.ahead) < n && !t.ended && t.err == nil {
+		var e *transcript.Event
+		var more bool
+		if e, t.err, more = t.next(); !more || t.err != nil {
+			t.ended = true
+			break
+		}
+		t.ahead = append(t.ahead, e)
+		t.ended = e.Seq == t.last
+	}
+	if len(t.ahead) >= n {
+		return nil
+	}
+	return t.err
+}
+
+// look returns what the n-th event ahead says, counted from 0, nil at the end.
+func (t *Tape) look(n int) (transcript.Payload, error) {
+	if err := t.fill(n + 1); err != nil || n >= len(t.ahead) {
+		return nil, err
+	}
+	return t.ahead[n].Says()
+}
+
+// take removes the first event.
+func (t *Tape) take() *transcript.Event {
+	e := t.ahead[0]
+	t.ahead = t.ahead[1:]
+	if e.Type == transcript.TypeDriver {
+		t.before += t.at.Sub(t.began)
+		t.began = e.Time
+	} else if t.began.IsZero() {
+		t.began = e.Time
+	}
+	t.at = e.Time
+	return e
+}
+
+// goesOn passes over the places where the thread stopped and went on.
+func (t *Tape) goesOn() error {
+	for {
+		n := 0
+		for ; ; n++ {
+			if err := t.fill(n + 1); err != nil {
+				return err
+			}
+			if n == len(t.ahead) || !stops(t.ahead[n].Type, n) {
+				break
+			}
+		}
+		if n == len(t.ahead) || t.ahead[n].Type != transcript.TypeDriver {
+			return nil
+		}
+		for range n + 1 {
+			t.take()
+		}
+		t.resumed++
+		p, err := t.look(0)
+		if err != nil {
+			return err
+		}
+		if c, is := p.(transcript.Continued); is {
+			t.take()
+			if c.Limits != nil {
+				t.limits = append(t.limits, c.Limits)
+			}
+		}
+	}
+}
+
+// stops reports whether an event is the n-th of a place where a thread stops.
+func stops(k transcript.Type, n int) bool {
+	return n == 0 && k == transcript.TypeWaiting || n > 0 && k == transcript.TypeCheckpoint
+}
+
+// Peek returns the next event, nil at the end.
+func (t *Tape) Peek() (*transcript.Event, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.peek()
+}
+
+func (t *Tape) peek() (*transcript.Event, error) {
+	if err := t.goesOn(); err != nil || len(t.ahead) == 0 {
+		return nil, err
+	}
+	return t.ahead[0], nil
+}
+
+// Take returns the next event and removes it, nil at the end.
+func (t *Tape) Take() (*transcript.Event, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, err := t.peek()
+	if e != nil {
+		t.take()
+	}
+	return e, err
+}
+
+// Limits returns the limits that the thread was given since the last time it was asked.
+func (t *Tape) Limits() []*transcript.Limits {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.limits
+	t.limits = nil
+	return l
+}
+
+// Resumed counts how often the thread went on, as far as it was played.
+func (t *Tape) Resumed() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resumed
+}
+
+// Elapsed is how long the thread had run, as far as it was played, without the time that it stood still.
+func (t *Tape) Elapsed() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.before + t.at.Sub(t.began)
+}
+
+// Result returns what came of a call that has begun, and the artifact with it, if there is one. The result is nil if the record
+// has none.
+func (t *Tape) Result(call string) (*transcript.CallResult, *transcript.Artifact, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var artifact *transcript.Artifact
+	for i := 0; ; i++ {
+		p, err := t.look(i)
+		if p == nil || err != nil {
+			return nil, nil, err
+		}
+		switch p := p.(type) {
+		case transcript.Artifact:
+			if p.Call == call {
+				artifact = &p
+			}
+		case transcript.CallResult:
+			if p.Call == call {
+				return &p, artifact, nil
+			}
+		case transcript.Request: // of the next turn
+			return nil, nil, nil
+		}
+	}
+}
+
+// An Answered is what came of a request: nothing if the process ended before.
+type Answered struct {
+	Answer *transcript.Answer     // nil if it failed, or if nothing came of it
+	Failed *transcript.Classified // nil unless it failed
+}
+
+// LostID is what a classified error has in place of the id of a pattern for a request whose answer was lost with the process.
+const LostID = "answer_lost"
+
+// Answer returns what came of the request that was matched last. It isn't taken: calls of hooks may stand before it.
+func (t *Tape) Answer() (a Answered, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := 0; ; i++ {
+		p, err := t.look(i)
+		if p == nil || err != nil {
+			return a, err
+		}
+		switch p := p.(type) {
+		case transcript.Answer:
+			a.Answer = &p
+			return a, nil
+		case transcript.Classified:
+			a.Failed = &p
+			return a, nil
+		case transcript.Request:
+			return a, nil
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package thread
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/loop"
+	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// A thread is one run of a directive. Its loop asks one thing at a time.
+type thread struct {
+	*Engine
+	*Start
+	id        string
+	seat      *drive.Seat // nil while a record is only compared
+	began     time.Time
+	plan      *plan.Plan
+	calls     *calls.Maker // that its model makes
+	asked     int          // events of the loop in this turn
+	inputs    map[string]any
+	limits    limits.Set
+	money     ledger.Purse
+	model     models.Model
+	recorder  *recorder.Recorder
+	machine   key.Public // signs the record
+	handed    []any      // the messages that a thread begins with which this one hands over to, or which was handed its work
+	next      *thread
+	continues string             // the thread that handed its work to this one
+	origin    transcript.Started // of a thread that has a record
+	last      limits.Set         // that the record gave it last
+	cancel    context.CancelCauseFunc
+	clock     *time.Timer // ends the thread when its time is over
+
+	turn       int64
+	tokens     transcript.Cost // InputTokens and OutputTokens
+	bound      int64           // of the input tokens of the next request, without what was added since
+	added      int64           // bytes of the results of calls since
+	offered    []any           // the tools of the last request
+	requests   int
+	sent       []provider.Message // of the last request
+	digests    models.Digests
+	failed     int64 // what the last failed model call is taken to have cost, in nano-dollars
+	called     int
+	classified *transcript.Classified // what the record says of that call
+}
+
+// errReturned ends a loop whose model has returned the outputs.
+var errReturned = errors.New("the outputs were returned")
+
+// errDuration ends a thread that has used its time.
+var errDuration = fault.New(fault.Limit, "the thread has reached its limit duration_seconds")
+
+// run runs the loop, and records how it ended.
+func (t *thread) run(ctx context.Context) (*Result, error) {
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t.cancel = cancel
+	t.recorder.Begin()
+	t.calls = &calls.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild,
+		NewID: func(directive string) string { return registry.NewID(directive, t.Now()) }}
+	program := t.plan.Program
+	program.Config, program.Ask = map[string]any{"outputs": t.declaresOutputs(), "handoff_at": t.plan.Handoff.Threshold}, t.ask
+	t.tell("")
+	end, err := t.Loops.Run(running, program)
+	if t.clock != nil {
+		t.clock.Stop()
+	}
+	return t.finish(ctx, end, err)
+}
+
+func (t *thread) declaresOutputs() bool { return len(t.plan.Directive.Model.Directive.Outputs) > 0 }
+
+// newThread returns a thread that has neither a plan nor a record.
+func (e *Engine) newThread(s *Start) *thread {
+	t := &thread{Engine: e, Start: s}
+	t.recorder = &recorder.Recorder{Now: e.Now, Show: t.show, Limits: func(l *transcript.Limits) { t.limits.Take(l) }, Live: t.goLive}
+	return t
+}
+
+// goLive lets the thread's time run. It had run before.
+func (t *thread) goLive(before time.Duration) {
+	if t.clock == nil && t.limits.Duration != limits.Unlimited {
+		t.clock = time.AfterFunc(t.limits.Duration-before, func() { t.cancel(errDuration) })
+	}
+}
+
+// show tells of an event that was written.
+func (t *thread) show(e *transcript.Event) {
+	if t.Live.Event != nil {
+		t.Live.Event(e)
+	}
+}
+
+// tell tells how far the thread is.
+func (t *thread) tell(status string) {
+	if t.Live.State == nil || !t.recorder.Writes() {
+		return
+	}
+	own, below := t.money.Spent()
+	t.Live.State(State{Thread: t.id, Parent: t.parentID(), Status: status, Turn: t.turn, Turns: t.limits.Turns,
+		Spend: own + below, Budget: t.limits.Spend})
+}
+
+// ask answers the loop.
+func (t *thread) ask(ctx context.Context, name string, args map[string]any) (any, error) {
+	switch name {
+	case "first":
+		return t.first(ctx)
+	case "hook":
+		return t.askHook(ctx, args)
+	case "tools":
+		return results.Values(t.plan.Tools()), nil
+	case "model":
+		return t.askModel(ctx, args)
+	case "calls":
+		return t.makeCalls(ctx, args["calls"])
+	case "usage":
+		return t.usage(), nil
+	case "handoff":
+		return nil, t.handOver(ctx, args)
+	case "checkpoint":
+		return nil, t.append(true, transcript.Checkpoint{Turn: t.turn})
+	}
+	return nil, fault.New(fault.Validation, "the loop calls %s, which this version of rye doesn't have", name)
+}
+
+func (t *thread) used() limits.Usage {
+	return limits.Usage{Turns: t.turn, Tokens: t.tokens.InputTokens + t.tokens.OutputTokens, Elapsed: t.recorder.Elapsed()}
+}
+
+func (t *thread) usage() map[string]any {
+	u := t.used()
+	own, below := t.money.Spent()
+	return map[string]any{"turns": u.Turns, "tokens": u.Tokens, "spend": float64(own+below) / limits.Nano, "elapsed_seconds": u.Elapsed.Seconds(), "share": t.share()}
+}
+
+// append records events. They are durable with the next that have to be.
+func (t *thread) append(durable bool, events ...transcript.Payload) error {
+	_, err := t.recorder.Append(t.turn, durable, events...)
+	return err
+}
+
+// finish records how the thread ended.
+func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result, error) {
+	ctx, over := context.WithoutCancel(ctx), ctx
+	r := &Result{Thread: t.id, Directive: t.Directive.ID, Outputs: t.calls.Returned()}
+	why := t.outcome(over, r, end, err)
+	defer func() { t.tell(r.Status) }()
+	own, below := t.money.Spent()
+	cost := transcript.Cost{Turns: t.turn, InputTokens: t.tokens.InputTokens, OutputTokens: t.tokens.OutputTokens, Spend: own, Below: below, Elapsed: t.recorder.Elapsed()}
+	r.Cost, r.Error = results.CostOf(cost), why
+	if t.recorder.Playing() && err != nil && (tape.Differs(err) || over.Err() != nil || errors.Is(err, recorder.ErrEnds)) {
+		return t.stay(ctx, r, err)
+	}
+	var last transcript.Payload
+	switch r.Status {
+	case Completed:
+		r.Success = true
+		last = transcript.Completed{Result: r.Result, Outputs: r.Outputs, Cost: cost}
+	case Continued:
+		if r.Next = t.id; t.recorder.Writes() { // the id is not compared
+			if r.Next, err = t.handTo(ctx); err != nil {
+				return t.stay(ctx, r, err)
+			}
+		}
+		last = transcript.HandedOff{Next: r.Next, Reason: "context", Cost: cost}
+	case Interrupted:
+		last = transcript.Waiting{State: Interrupted, Reason: results.Reason(why), Error: results.Recorded(why)}
+	default:
+		last = transcript.Failed{Error: *results.Recorded(why), Cost: cost}
+	}
+	if err := t.afterEnd(over, r, why); err != nil {
+		return t.stay(ctx, r, err)
+	}
+	if err := t.append(true, last, transcript.Checkpoint{Turn: t.turn}); err != nil {
+		return t.stay(ctx, r, err)
+	}
+	if !t.recorder.Writes() {
+		return r, nil
+	}
+	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted, t.Now()), t.seat.Leave(ctx, registry.State(r.Status), r.Next),
+		results.Summarise(ctx, t.seat.Dir, t.machine, r.Status))
+}
+
+// stay leaves a thread as it is that didn't get beyond its record, or that another process drives by now.
+func (t *thread) stay(ctx context.Context, r *Result, err error) (*Result, error) {
+	closed := t.recorder.Close()
+	if !t.recorder.Writes() {
+		return r, err
+	}
+	bad := errors.Join(closed, t.money.End(ctx, false, t.Now()), t.seat.Leave(ctx, registry.Interrupted, ""))
+	if t.next != nil { // it has begun, and is found again
+		_, worse := t.next.stay(ctx, new(Result), nil)
+		bad = errors.Join(bad, worse)
+	}
+	if !tape.Differs(err) {
+		return r, errors.Join(err, bad)
+	}
+	r.Status, r.Error = Interrupted, fault.Of(err)
+	return r, bad
+}
+
+// outcome decides the status of the thread, and why it isn't completed.
+func (t *thread) outcome(ctx context.Context, r *Result, end *loop.End, err error) *fault.Error {
+	r.Status = Failed
+	switch {
+	case errors.Is(err, errHandedOff):
+		r.Status = Continued
+		return nil
+	case errors.Is(err, errReturned):
+		r.Status = Completed
+		return nil
+	case ctx.Err() != nil:
+		r.Status = Interrupted
+		return fault.New(fault.Cancelled, "the thread was interrupted").From(context.Cause(ctx))
+	case err != nil:
+		e := fault.Of(err)
+		switch e.Code {
+		case fault.Limit, fault.Budget:
+			r.Status = Interrupted
+		case fault.Cancelled:
+			r.Status = Cancelled
+		}
+		return e
+	case end.Ended != "":
+		return fault.New(fault.Resource, "the loop of the thread was stopped by a limit: %s", end.Ended).On("limit", end.Ended)
+	case end.Reason != "":
+		return fault.New(fault.Failed, "the loop of the thread failed: %s", end.Reason)
+	}
+	value, _ := end.Value.(map[string]any)
+	r.Result, _ = value["text"].(string)
+	if failed, ok := value["error"].(map[string]any); ok {
+		code, _ := failed["code"].(string)
+		message, _ := failed["message"].(string)
+		e := fault.New(fault.Code(code), "%s", message)
+		e.Exit = fault.ExitNo // the thread ran: the service or the loop says no
+		return e.Try("rye docs providers")
+	}
+	if t.declaresOutputs() {
+		return fault.New(fault.Failed, "the model ended without returning the outputs that %q declares", t.Directive)
+	}
+	r.Status = Completed
+	return nil
+}
+
+// fromJSON reads JSON's values into a struct.
+func fromJSON(v, to any) error {
+	b, err := json.Marshal(v)
+	return cmp.Or(err, json.Unmarshal(b, to))
+}
+
+// messagesOf reads the messages of a loop. The first kept are those that old has: they are taken from there.
+func messagesOf(v any, old []provider.Message, kept int) ([]provider.Message, error) {
+	list, ok := v.([]any)
+	if kept = min(kept, len(old), len(list)); ok {
+		v = list[kept:]
+	}
+	var added []provider.Message
+	if err := fromJSON(v, &added); err != nil {
+		return nil, fault.New(fault.Validation, "the loop sends messages that can't be read: %v", err)
+	}
+	return append(append(make([]provider.Message, 0, kept+len(added)), old[:kept]...), added...), nil
+}

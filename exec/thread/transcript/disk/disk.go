@@ -1,0 +1,61 @@
+// Package disk changes the files of a transcript, so that tests can make each change fail.
+package disk
+
+import (
+	"errors"
+	"os"
+
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/cas/osfile"
+)
+
+// A Disk changes files, each with this one writer. Its hook is called before each change.
+type Disk struct{ Hook journal.Hook }
+
+// Do calls the hook.
+func (d Disk) Do(op, path string, b []byte) error {
+	if d.Hook == nil {
+		return nil
+	}
+	return d.Hook(op, path, b)
+}
+
+// Write writes b at the end of a file. If it fails it cuts off what was written; a *journal.CutError says that it can't.
+func (d Disk) Write(f *os.File, b []byte, end int64) error {
+	err := d.Do("write", f.Name(), b)
+	if err == nil {
+		_, err = f.WriteAt(b, end)
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, d.Cut(f, end))
+}
+
+// Cut makes a file end at an offset.
+func (d Disk) Cut(f *os.File, end int64) error {
+	err := d.Do("truncate", f.Name(), nil)
+	if err == nil {
+		err = f.Truncate(end)
+	}
+	if err != nil {
+		return &journal.CutError{Err: err}
+	}
+	return nil
+}
+
+// Sync makes what was written durable.
+func (d Disk) Sync(f *os.File) error {
+	if err := d.Do("sync", f.Name(), nil); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// SyncDirectory makes the names in a directory durable.
+func (d Disk) SyncDirectory(dir string) error {
+	if err := d.Do("syncdir", dir, nil); err != nil {
+		return err
+	}
+	return osfile.SyncDirectory(dir)
+}

@@ -1,0 +1,287 @@
+package transcript
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/exec/thread/transcript/schema"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// The limits of a transcript.
+const (
+	MaxLine     = 8 << 10 // LF included
+	MaxInline   = 4 << 10 // a larger payload stands in the file of payloads
+	MaxPayload  = 16 << 20
+	MaxPayloads = 1<<33 - 1 // the most that an archive's file has
+	MaxLines    = 1_000_000
+	maxThread   = 240
+	endLines    = 64 // of MaxLines, kept for how a thread ends
+)
+
+// timeForm is the one form of a moment.
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+// A Position is a line that was seen. A transcript that has had it must always have it.
+type Position struct {
+	Seq    int64      `json:"seq"`
+	Digest cas.Digest `json:"digest"`
+}
+
+// A Large says where a payload stands in the file of payloads.
+type Large struct {
+	At     int64
+	Digest cas.Digest
+	Size   int64
+}
+
+// An Event is one line.
+type Event struct {
+	Seq     int64
+	Time    time.Time // UTC, milliseconds
+	Thread  string
+	Type    Type
+	Prev    cas.Digest
+	Digest  cas.Digest // of the line, LF excluded
+	Payload []byte     // in canonical form
+	Large   *Large     // nil if the payload stands in the line
+
+	value map[string]any // the payload
+}
+
+// Decode reads the payload into a struct of this package.
+func (e *Event) Decode(to any) error {
+	if err := json.Unmarshal(e.Payload, to); err != nil {
+		return fault.New(fault.Integrity, "line %d: %s: %v", e.Seq, e.Type, err).From(err)
+	}
+	return nil
+}
+
+// Position returns where the event stands.
+func (e *Event) Position() Position { return Position{e.Seq, e.Digest} }
+
+// CheckThread refuses what isn't the id of a thread.
+func CheckThread(id string) error {
+	bad := len(id) > maxThread
+	for segment := range strings.SplitSeq(id, "/") {
+		bad = bad || portable.CheckID(segment) != nil
+	}
+	if bad {
+		return fault.New(fault.Validation, "invalid thread id %.300q", id)
+	}
+	return nil
+}
+
+const (
+	payloadMember = `{"payload":`
+	largeMember   = `{"large":`
+	prevMember    = `,"prev":"`
+	seqMember     = `","seq":`
+	threadMember  = `,"thread":"`
+	timeMember    = `","time":"`
+	typeMember    = `","type":"`
+	lineEnd       = `"}`
+)
+
+// appendLine appends the line, without LF.
+func (e *Event) appendLine(b []byte) []byte {
+	if l := e.Large; l != nil {
+		b = strconv.AppendInt(append(b, largeMember+`{"at":`...), l.At, 10)
+		b = l.Digest.Append(append(b, `,"digest":"`...))
+		b = append(strconv.AppendInt(append(b, `","size":`...), l.Size, 10), '}')
+	} else {
+		b = append(append(b, payloadMember...), e.Payload...)
+	}
+	b = e.Prev.Append(append(b, prevMember...))
+	b = strconv.AppendInt(append(b, seqMember...), e.Seq, 10)
+	b = append(append(b, threadMember...), e.Thread...)
+	b = e.Time.UTC().AppendFormat(append(b, timeMember...), timeForm)
+	return append(append(append(b, typeMember...), e.Type...), lineEnd...)
+}
+
+var errLine = errors.New("not a line of a transcript")
+
+// parseLine reads what appendLine writes, and nothing else. Of a large payload Payload stays nil.
+func parseLine(b []byte) (*Event, error) {
+	rest, ok := bytes.CutSuffix(b, []byte(lineEnd))
+	if !ok {
+		return nil, errLine
+	}
+	var texts [4]string // type, time, thread and the number
+	for i, member := range []string{typeMember, timeMember, threadMember} {
+		at := bytes.LastIndex(rest, []byte(member))
+		if at < 0 {
+			return nil, errLine
+		}
+		rest, texts[i] = rest[:at], string(rest[at+len(member):])
+	}
+	at := bytes.LastIndex(rest, []byte(seqMember))
+	if at < 0 {
+		return nil, errLine
+	}
+	rest, texts[3] = rest[:at], string(rest[at+len(seqMember):])
+	e := &Event{Type: Type(texts[0]), Thread: texts[2], Digest: cas.Sum(b)}
+	var err, err2, err3 error
+	e.Time, err = time.Parse(timeForm, texts[1])
+	e.Seq, err2 = strconv.ParseInt(texts[3], 10, 64)
+	if at = bytes.LastIndex(rest, []byte(prevMember)); at < 0 {
+		return nil, errLine
+	}
+	e.Prev, err3 = cas.ParseDigest(rest[at+len(prevMember):])
+	if err = errors.Join(err, err2, err3, CheckThread(e.Thread)); err != nil {
+		return nil, err
+	}
+	if err := e.content(rest[:at]); err != nil {
+		return nil, err
+	}
+	if e.Seq < 1 || !bytes.Equal(e.appendLine(nil), b) {
+		return nil, errLine
+	}
+	return e, nil
+}
+
+// content reads the first member of a line: the payload, or where it stands.
+func (e *Event) content(b []byte) error {
+	if payload, ok := bytes.CutPrefix(b, []byte(payloadMember)); ok {
+		if len(payload) > MaxInline {
+			return errLine
+		}
+		return e.setPayload(payload)
+	}
+	text, ok := bytes.CutPrefix(b, []byte(largeMember))
+	if !ok {
+		return errLine
+	}
+	v, err := jcs.Parse(text)
+	if err != nil {
+		return err
+	}
+	m, _ := v.(map[string]any)
+	at, okAt := m["at"].(float64)
+	size, okSize := m["size"].(float64)
+	digest, _ := m["digest"].(string)
+	sum, err := cas.ParseDigest(digest)
+	if !okAt || !okSize || err != nil || at < 0 || at > MaxPayloads || size <= MaxInline || size > MaxPayload {
+		return errLine
+	}
+	e.Large = &Large{int64(at), sum, int64(size)}
+	return nil
+}
+
+// setPayload takes a payload that must be in canonical form.
+func (e *Event) setPayload(b []byte) error {
+	if err := e.takePayload(bytes.Clone(b)); err != nil {
+		return err
+	}
+	again, err := jcs.Append(make([]byte, 0, len(b)), e.value)
+	if err != nil || !bytes.Equal(again, b) {
+		return errors.New("the payload is not in canonical form")
+	}
+	return nil
+}
+
+// takePayload keeps a payload that must fit the schema of the type.
+func (e *Event) takePayload(b []byte) error {
+	v, err := jcs.Parse(b)
+	if err != nil {
+		return err
+	}
+	m, _ := v.(map[string]any)
+	if f, ok := m["format"].(string); ok && e.Type == TypeStarted && f != Format {
+		return fault.New(fault.VersionMismatch, "the transcript has the format %.100q, this rye reads %q", f, Format)
+	}
+	if err := schema.Check(string(e.Type), v); err != nil {
+		return err
+	}
+	e.Payload, e.value = b, m
+	return nil
+}
+
+// encode returns the event that says something, without its place.
+func encode(p Payload) (*Event, error) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, fault.New(fault.Validation, "%s: %v", p.Type(), err).From(err)
+	}
+	v, err := jcs.Parse(b)
+	if err == nil {
+		b, err = jcs.Append(b[:0:0], v)
+	}
+	if err != nil {
+		return nil, fault.New(fault.Validation, "%s: %v", p.Type(), err).From(err)
+	}
+	if len(b) > MaxPayload {
+		return nil, fault.New(fault.Limit, "%s: a payload of %d bytes, more than the limit of %d", p.Type(), len(b),
+			MaxPayload)
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fault.New(fault.Validation, "%s: the payload is not an object", p.Type())
+	}
+	return &Event{Type: p.Type(), Payload: b, value: m}, schema.Check(string(p.Type()), v)
+}
+
+// A Problem is the first place where a transcript isn't as it was written.
+type Problem struct {
+	Line   int64  `json:"line"` // from 1
+	Kind   string `json:"kind"`
+	Reason string `json:"reason"`
+}
+
+// The kinds of problems.
+const (
+	Edited     = "edited"     // a line, or something in it
+	Missing    = "missing"    // lines before this one
+	Reordered  = "reordered"  // lines, or one that stands there twice
+	Swapped    = "swapped"    // a line, or all, of another thread
+	BadPayload = "payload"    // a large payload was changed, or is missing
+	Forged     = "forged"     // a signature doesn't hold
+	Untrusted  = "untrusted"  // a checkpoint by a key that doesn't count
+	Unsigned   = "unsigned"   // no checkpoint
+	Unfinished = "unfinished" // no signed end
+	Replaced   = "replaced"   // a line that was seen once is another one, or gone
+)
+
+func (p *Problem) Error() string { return fmt.Sprintf("line %d: %s", p.Line, p.Reason) }
+
+// Fault returns the problem as an error with a code.
+func (p *Problem) Fault() *fault.Error {
+	code := fault.Integrity
+	switch p.Kind {
+	case Forged:
+		code = fault.SignatureInvalid
+	case Untrusted:
+		code = fault.UntrustedKey
+	case Unsigned:
+		code = fault.Unsigned
+	}
+	return fault.New(code, "%s", p).On("reason", "transcript").On("kind", p.Kind).On("line", p.Line).From(p)
+}
+
+func says[P Payload](e *Event) (Payload, error) {
+	var p P
+	err := e.Decode(&p)
+	return p, err
+}
+
+// Says returns the payload as the struct of its type.
+func (e *Event) Says() (Payload, error) {
+	as := map[Type]func(*Event) (Payload, error){
+		TypeStarted: says[Started], TypeDriver: says[Driver], TypeRequest: says[Request], TypeAnswer: says[Answer],
+		TypeClassified:  says[Classified],
+		TypeCallStarted: says[CallStarted], TypeCallResult: says[CallResult], TypeArtifact: says[Artifact],
+		TypeHook: says[Hook], TypeLimit: says[Limit],
+		TypeWaiting: says[Waiting], TypeContinued: says[Continued], TypeCheckpoint: says[Checkpoint],
+		TypeCompleted: says[Completed], TypeFailed: says[Failed],
+		TypeCancelled: says[Cancelled], TypeHandedOff: says[HandedOff],
+	}[e.Type]
+	return as(e)
+}

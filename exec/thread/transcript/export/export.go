@@ -1,0 +1,305 @@
+// Package export puts a thread into one file that another person verifies with a public key alone.
+//
+// An export is the archive of a bundle (package archive): its manifest has the id "thread", the version 1.0.0, the
+// thread's id as description, and the files
+//
+//	payloads          of the thread's directory, if it has large payloads
+//	rye.lock          the lock that the thread ran with, if it had one: its digest is in the transcript
+//	transcript.jsonl  of the thread's directory, up to the last whole line
+//	voucher.json      a user's word for the machine that exports it (package machine), if there is one
+//
+// The manifest is signed by the machine's key, in the domain of manifests, and names every byte: so no end of an
+// export can be cut off, though that of a thread that hasn't ended could. The ids of the policies are in the
+// transcript. Verify takes the machine's public key, or that of the user who vouches for it, and nothing else; by
+// both signatures it is an *Error of package archive or a fault if the file isn't what was exported, and a problem
+// in the report if the transcript isn't what was written.
+package export
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+const (
+	bundleID    = "thread"
+	version     = "1.0.0"
+	lockFile    = "rye.lock"
+	voucherFile = "voucher.json"
+)
+
+// The most that the other files have.
+const (
+	maxLock    = 256 << 20
+	maxVoucher = 16 << 10
+)
+
+// Options say what else an export has.
+type Options struct {
+	Key     key.Private // of this machine: it signs the export
+	Voucher []byte      // for the machine; nil for none
+	Lock    []byte      // the lock that the thread ran with; nil if it had none
+	Now     time.Time
+	Check   transcript.Check // what the transcript must be
+}
+
+// Write writes an export of the thread in a directory, and returns what it verified before.
+func Write(ctx context.Context, w io.Writer, dir string, o Options) (*transcript.Report, error) {
+	r, err := transcript.Verify(ctx, dir, o.Check)
+	if err != nil {
+		return nil, err
+	}
+	if r.Problem != nil {
+		return r, r.Problem
+	}
+	if err := checkLock(r, o.Lock); err != nil {
+		return r, err
+	}
+	s := source{}
+	files, err := s.files(dir, r, o)
+	if err != nil {
+		return r, err
+	}
+	list := manifest.FileList{BundleID: bundleID, Version: version, Description: r.Thread}
+	body, l, err := manifest.AppendFileList(nil, &list, files)
+	if err == nil {
+		err = l.Sign(o.Key, o.Now)
+	}
+	if err != nil {
+		return r, err
+	}
+	return r, archive.Write(ctx, w, body, l.Signatures, s, manifest.SignerKey{Public: o.Key.Public()})
+}
+
+// checkLock compares a lock with the one that the transcript names.
+func checkLock(r *transcript.Report, b []byte) error {
+	switch want := r.Started.Lock; {
+	case want.IsZero() && b == nil:
+		return nil
+	case want.IsZero():
+		return fault.New(fault.LockMismatch, "the thread %s ran without a lock", r.Thread).On("thread", r.Thread)
+	case b == nil:
+		return fault.New(fault.NotFound, "the lock of %s is missing: %s", r.Thread, want).On("thread", r.Thread).
+			On("lock", want.String())
+	case cas.Sum(b) != want:
+		return fault.New(fault.LockMismatch, "the thread %s ran with another lock", r.Thread).On("thread", r.Thread).
+			On("expected", want.String()).On("found", cas.Sum(b).String()).Because("expected "+want.String(),
+			"found    "+cas.Sum(b).String())
+	}
+	return nil
+}
+
+// A source has the contents of files by their digests.
+type source map[cas.Digest]content
+
+type content struct {
+	path string // "" for bytes
+	b    []byte
+	size int64
+}
+
+// files takes in the files of an export.
+func (s source) files(dir string, r *transcript.Report, o Options) ([]manifest.File, error) {
+	contents := map[string]content{transcript.LinesFile: {path: filepath.Join(dir, transcript.LinesFile),
+		size: r.Bytes}}
+	if r.PayloadBytes > 0 {
+		contents[transcript.PayloadsFile] = content{path: filepath.Join(dir, transcript.PayloadsFile),
+			size: r.PayloadBytes}
+	}
+	if o.Lock != nil {
+		contents[lockFile] = content{b: o.Lock, size: int64(len(o.Lock))}
+	}
+	if o.Voucher != nil {
+		contents[voucherFile] = content{b: o.Voucher, size: int64(len(o.Voucher))}
+	}
+	var files []manifest.File
+	for name, c := range contents {
+		d, err := c.digest()
+		if err != nil {
+			return nil, err
+		}
+		s[d] = c
+		files = append(files, manifest.File{Path: name, Digest: d, Size: c.size, Mode: cas.File})
+	}
+	return files, nil
+}
+
+func (c *content) open() (io.ReadCloser, error) {
+	if c.path == "" {
+		return io.NopCloser(strings.NewReader(string(c.b))), nil
+	}
+	f, err := osfile.OpenRegular(c.path)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(f, c.size), f}, nil
+}
+
+func (c *content) digest() (cas.Digest, error) {
+	r, err := c.open()
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	defer r.Close()
+	h := cas.NewHasher()
+	_, err = io.Copy(h, r)
+	return h.Digest(), err
+}
+
+// Get implements cas.Getter.
+func (s source) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	c, ok := s[id.Digest]
+	if !ok {
+		return cas.Object{}, cas.NotFound(id)
+	}
+	r, err := c.open()
+	if err != nil {
+		return cas.Object{}, err
+	}
+	return cas.Verify(cas.Info{ID: id, Size: c.size}, r), nil
+}
+
+// A Report is what was verified of an export.
+type Report struct {
+	*transcript.Report
+	Export    cas.Digest `json:"export"`  // the id of its manifest
+	Machine   key.Public `json:"machine"` // that signed it
+	By        key.Public `json:"by"`      // the key that vouches for the machine, or the machine's
+	Time      time.Time  `json:"time"`    // that the signature says
+	LockBytes int64      `json:"lock_bytes"`
+}
+
+// Verify reads an export to its end and checks all of it. It unpacks it into a private directory, which the caller
+// makes, and removes.
+func Verify(ctx context.Context, from io.Reader, dir string, c transcript.Check) (*Report, error) {
+	x := extractor{dir: dir}
+	h, err := archive.Read(ctx, from, &x)
+	if err != nil {
+		return nil, err
+	}
+	rep := &Report{Export: h.List.ID, LockBytes: x.lockBytes}
+	if err := rep.signer(h, x.voucher, c.Keys); err != nil {
+		return nil, err
+	}
+	thread := h.List.Description
+	if c.Thread != "" && c.Thread != thread {
+		return nil, fault.New(fault.Integrity, "an export of the thread %s, expected %s", thread, c.Thread)
+	}
+	c.Thread = thread
+	if x.voucher != nil {
+		c.Vouchers = append(slices.Clone(c.Vouchers), x.voucher)
+	}
+	if rep.Report, err = transcript.Verify(ctx, dir, c); err != nil {
+		return nil, err
+	}
+	if s := rep.Started; rep.Problem == nil && s.Lock != x.lock {
+		return rep, fault.New(fault.LockMismatch, "the lock of the export isn't the one of the thread").On("expected",
+			s.Lock.String()).On("found", x.lock.String())
+	}
+	return rep, nil
+}
+
+// Unpack unpacks an export into a private directory, to read what it says. Its bytes are what the export's list names; who signed
+// them is for Verify.
+func Unpack(ctx context.Context, from io.Reader, dir string) error {
+	_, err := archive.Read(ctx, from, &extractor{dir: dir})
+	return err
+}
+
+// signer finds the machine that signed the export.
+func (r *Report) signer(h *archive.Head, voucher []byte, keys []key.Public) error {
+	var counts []key.Public
+	by := map[key.Public]key.Public{}
+	for _, k := range h.Keys {
+		if user, err := machine.Check(voucher, k.Public, keys); err == nil {
+			by[k.Public], counts = user, append(counts, k.Public)
+		}
+	}
+	for _, k := range keys {
+		if _, ok := by[k]; !ok {
+			by[k], counts = k, append(counts, k)
+		}
+	}
+	signers, err := h.List.Check(func(f key.Fingerprint) (key.Public, bool) {
+		i := slices.IndexFunc(counts, func(k key.Public) bool { return k.Fingerprint() == f })
+		if i < 0 {
+			return key.Public{}, false
+		}
+		return counts[i], true
+	})
+	if err != nil {
+		return fault.Wrap(err,
+			"the export is signed by none of the keys, and by no machine that one of them vouches for: %v", err)
+	}
+	r.Machine, r.By, r.Time = signers[0].Key, by[signers[0].Key], signers[0].Time
+	return nil
+}
+
+// An extractor writes the files of an export into a directory.
+type extractor struct {
+	dir       string
+	voucher   []byte
+	lock      cas.Digest
+	lockBytes int64
+}
+
+var errNot = fault.New(fault.Validation, "not an export of a thread").Try("rye bundle inspect FILE")
+
+// Begin implements archive.Sink.
+func (x *extractor) Begin(h *archive.Head) error {
+	if h.List.BundleID != bundleID || h.List.Version != version || len(h.List.Requires)+len(h.List.Evidence) > 0 ||
+		transcript.CheckThread(h.List.Description) != nil {
+		return errNot
+	}
+	most := map[string]int64{transcript.LinesFile: transcript.MaxLines * transcript.MaxLine,
+		transcript.PayloadsFile: transcript.MaxPayloads,
+		lockFile:                maxLock, voucherFile: maxVoucher}
+	whole := false
+	for _, f := range h.Files {
+		if f.Size > most[f.Path] {
+			return errNot
+		}
+		whole = whole || f.Path == transcript.LinesFile
+	}
+	if !whole {
+		return errNot
+	}
+	return nil
+}
+
+// File implements archive.Sink.
+func (x *extractor) File(e archive.Entry, r io.Reader) error {
+	switch e.Path {
+	case lockFile:
+		x.lock, x.lockBytes = e.Digest, e.Size
+		_, err := io.Copy(io.Discard, r)
+		return err
+	case voucherFile:
+		b, err := io.ReadAll(r)
+		x.voucher = b
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(x.dir, e.Path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,93 @@
+package transcript
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// maxOpen bounds the calls that run at once.
+const maxOpen = 1024
+
+// An order is what decides which event may come next.
+type order struct {
+	lines         int64
+	ended         Type // "" before the end
+	epoch         int64
+	key           key.Public // of the driver
+	turn, attempt float64    // of the request that isn't answered; 0 for none
+	open          map[string]bool
+}
+
+// next takes the next event in, or refuses it and stays as it is.
+func (o *order) next(e *Event) error {
+	switch first := e.Type == TypeStarted; {
+	case first != (o.lines == 0):
+		return fmt.Errorf("%s can't stand here: thread_started is the first event, and only the first", e.Type)
+	case o.lines == 1 && e.Type != TypeDriver:
+		return fmt.Errorf("%s can't stand here: the second event is driver", e.Type)
+	case o.ended != "" && e.Type != TypeCheckpoint:
+		return fmt.Errorf("%s can't follow %s: the thread has ended", e.Type, o.ended)
+	}
+	if err := o.content(e); err != nil {
+		return err
+	}
+	o.lines++
+	return nil
+}
+
+func (o *order) content(e *Event) error {
+	switch v := e.value; e.Type {
+	case TypeStarted:
+		o.open = map[string]bool{}
+	case TypeDriver:
+		epoch := int64(v["epoch"].(float64))
+		if epoch <= o.epoch {
+			return fmt.Errorf("epoch %d after epoch %d", epoch, o.epoch)
+		}
+		k, err := key.ParsePublic(v["key"].(string))
+		if err != nil {
+			return err
+		}
+		o.epoch, o.key = epoch, k
+	case TypeRequest:
+		o.turn, o.attempt = v["turn"].(float64), v["attempt"].(float64)
+	case TypeAnswer, TypeClassified:
+		if o.turn == 0 || v["turn"] != o.turn || v["attempt"] != o.attempt {
+			return fmt.Errorf("%s to no request: turn %v, attempt %v", e.Type, v["turn"], v["attempt"])
+		}
+		o.turn, o.attempt = 0, 0
+	case TypeCallStarted:
+		return o.begin(v["call"].(string))
+	case TypeCallResult:
+		call := v["call"].(string)
+		if !o.open[call] {
+			return fmt.Errorf("call %s ends without having begun", call)
+		}
+		delete(o.open, call)
+	default:
+		if e.Type.IsEnd() {
+			o.ended = e.Type
+		}
+	}
+	return nil
+}
+
+// clone returns a copy that changes for itself.
+func (o *order) clone() *order {
+	c := *o
+	c.open = maps.Clone(o.open)
+	return &c
+}
+
+func (o *order) begin(call string) error {
+	switch {
+	case o.open[call]:
+		return fmt.Errorf("call %s begins twice", call)
+	case len(o.open) == maxOpen:
+		return fmt.Errorf("more than %d calls at once", maxOpen)
+	}
+	o.open[call] = true
+	return nil
+}

@@ -1,0 +1,302 @@
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+)
+
+// The files of a thread's directory.
+const (
+	LinesFile    = "transcript.jsonl"
+	PayloadsFile = "payloads"
+	SummaryFile  = "thread.json"
+)
+
+// A Reader reads the events of one transcript in order and checks their chain, their payloads and their order, not
+// their signatures. It takes memory for one event.
+type Reader struct {
+	Torn bool // the transcript ends in an incomplete write, or in payloads that no line names
+
+	lines    io.Reader
+	payloads *bufio.Reader
+	buf      []byte // of lines, not taken yet
+	spent    int    // bytes of buf that were
+	order    order
+	last     Position
+	thread   string
+	at       int64 // bytes of lines taken
+	large    int64 // bytes of payloads taken
+	close    []io.Closer
+}
+
+// NewReader returns a Reader of lines and of the payloads that they name, which may be nil if they name none.
+func NewReader(lines, payloads io.Reader) *Reader {
+	if payloads == nil {
+		payloads = bytes.NewReader(nil)
+	}
+	return &Reader{lines: lines, payloads: bufio.NewReaderSize(payloads, 32<<10)}
+}
+
+// OpenReader returns a Reader of the directory of a thread, which the caller closes.
+func OpenReader(dir string) (*Reader, error) {
+	lines, err := osfile.OpenRegular(filepath.Join(dir, LinesFile))
+	if err != nil {
+		return nil, err
+	}
+	payloads := &lateFile{path: filepath.Join(dir, PayloadsFile)}
+	r := NewReader(lines, payloads)
+	r.close = []io.Closer{lines, payloads}
+	return r, nil
+}
+
+// Exists reports whether the directory of a thread has a transcript.
+func Exists(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, LinesFile))
+	return err == nil
+}
+
+// A lateFile is opened when it is first read: the payloads of a thread come with its first large one.
+type lateFile struct {
+	path string
+	f    *os.File
+}
+
+func (l *lateFile) Read(b []byte) (int, error) {
+	if l.f == nil {
+		f, err := osfile.OpenRegular(l.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, io.EOF
+		}
+		if err != nil {
+			return 0, err
+		}
+		l.f = f
+	}
+	return l.f.Read(b)
+}
+
+func (l *lateFile) Close() error {
+	if l.f == nil {
+		return nil
+	}
+	return l.f.Close()
+}
+
+// Close closes the files.
+func (r *Reader) Close() error {
+	var errs []error
+	for _, c := range r.close {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Last returns where the event stands that was read last.
+func (r *Reader) Last() Position { return r.last }
+
+// Read reads the transcript in the directory of a thread. It ends with an error, which is a *Problem where the
+// transcript isn't as it was written, or at the last whole line. Nothing is known of signatures: see Verify.
+func Read(dir string) iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		r, err := OpenReader(dir)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer r.Close()
+		for {
+			e, err := r.Next()
+			if err == io.EOF || !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (r *Reader) problem(kind, format string, args ...any) *Problem {
+	return &Problem{r.last.Seq + 1, kind, fmt.Sprintf(format, args...)}
+}
+
+// Next returns the next event, a *Problem where there is none but something else, and io.EOF at the end. After
+// io.EOF it may be called again: a writer may have gone on.
+func (r *Reader) Next() (*Event, error) {
+	b, err := r.line(0)
+	if err != nil {
+		return nil, r.damaged(err)
+	}
+	if b == nil {
+		r.Torn = r.Torn || len(r.buf) > r.spent
+		return nil, io.EOF
+	}
+	size := len(b) + 1
+	e, err := parseLine(b)
+	if err != nil {
+		return nil, r.damaged(err)
+	}
+	if p := r.chain(e, size); p != nil {
+		return nil, p
+	}
+	if e.Large != nil {
+		if err := r.payload(e); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.order.next(e); err != nil {
+		return nil, r.problem(Edited, "%v", err)
+	}
+	r.spent, r.at = r.spent+size, r.at+int64(size)
+	r.last, r.thread = e.Position(), e.Thread
+	return e, nil
+}
+
+var errLong = fmt.Errorf("a line of more than %d bytes", MaxLine)
+
+// line returns the next whole line that begins so many bytes behind those taken, nil at the end.
+func (r *Reader) line(skip int) ([]byte, error) {
+	searched := skip
+	for {
+		rest := r.buf[r.spent:]
+		i := bytes.IndexByte(rest[searched:], '\n')
+		if i >= 0 && searched+i < skip+MaxLine {
+			return rest[skip : searched+i], nil
+		}
+		if i >= 0 || len(rest) >= skip+MaxLine {
+			return nil, errLong
+		}
+		searched = len(rest)
+		if more, err := r.fill(); err != nil || !more {
+			return nil, err
+		}
+	}
+}
+
+// fill reads more of the lines.
+func (r *Reader) fill() (bool, error) {
+	if r.spent > 0 {
+		r.buf = r.buf[:copy(r.buf, r.buf[r.spent:])]
+		r.spent = 0
+	}
+	r.buf = slices.Grow(r.buf, 4*MaxLine)
+	n, err := r.lines.Read(r.buf[len(r.buf):cap(r.buf)])
+	r.buf = r.buf[:len(r.buf)+n]
+	if err == io.EOF {
+		err = nil
+	}
+	return n > 0, err
+}
+
+// nul is what a machine that died may leave of a write.
+var nul = make([]byte, 16)
+
+// damaged decides what the bytes mean that aren't a line, err says why. If they are what is left of a write, and
+// no line follows, the transcript is torn. Nothing is read behind them.
+func (r *Reader) damaged(err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
+	}
+	if f, ok := fault.Find(err); ok && f.Code == fault.VersionMismatch {
+		return f
+	}
+	problem := r.problem(Edited, "%v", err)
+	b := r.buf[r.spent:min(len(r.buf), r.spent+MaxLine)]
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		b = b[:i]
+	}
+	if !bytes.Contains(b, nul) || r.continues() {
+		return problem
+	}
+	r.Torn, r.buf, r.spent = true, nil, 0
+	return io.EOF
+}
+
+// continues reports whether a line follows what isn't one. It takes the rest.
+func (r *Reader) continues() bool {
+	for {
+		rest := r.buf[r.spent:]
+		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
+			if _, err := parseLine(rest[:i]); err == nil {
+				return true
+			}
+			r.spent += i + 1
+			continue
+		}
+		if len(rest) >= MaxLine {
+			r.spent = len(r.buf)
+		}
+		if more, err := r.fill(); err != nil || !more {
+			return false
+		}
+	}
+}
+
+// chain looks whether an event, whose line has so many bytes, follows the last one.
+func (r *Reader) chain(e *Event, size int) *Problem {
+	n := r.last.Seq + 1
+	switch {
+	case e.Prev == r.last.Digest && e.Seq != n:
+		return r.problem(Edited, "its number is %d", e.Seq)
+	case e.Prev == r.last.Digest && r.thread != "" && e.Thread != r.thread:
+		return r.problem(Swapped, "it is of the thread %s", e.Thread)
+	case e.Prev == r.last.Digest:
+		return nil
+	case r.thread != "" && e.Thread != r.thread:
+		return r.problem(Swapped, "it is of the thread %s", e.Thread)
+	case e.Seq > n:
+		return r.problem(Missing, "line %d stands here: lines before it are missing, or elsewhere", e.Seq)
+	case e.Seq < n:
+		return r.problem(Reordered, "line %d stands here once more, or in the wrong place", e.Seq)
+	case n > 1 && r.intact(e, size):
+		return &Problem{n - 1, Edited, fmt.Sprintf("changed after it was written: line %d has another digest of it", n)}
+	}
+	return r.problem(Edited, "it doesn't follow the line before")
+}
+
+// intact reports whether a line that doesn't follow is as it was written, so that the one before it isn't: the next one
+// has its digest, or it is a checkpoint and says so itself.
+func (r *Reader) intact(e *Event, size int) bool {
+	if e.Type == TypeCheckpoint {
+		l, open, err := e.signature()
+		return err == nil && l.Digest == open
+	}
+	b, err := r.line(size)
+	if err != nil || b == nil {
+		return false
+	}
+	next, err := parseLine(b)
+	return err == nil && next.Prev == e.Digest
+}
+
+// payload reads the large payload of an event.
+func (r *Reader) payload(e *Event) error {
+	l := e.Large
+	if l.At != r.large {
+		return r.problem(BadPayload, "the payload stands at byte %d, expected %d", l.At, r.large)
+	}
+	b := make([]byte, l.Size+1)
+	if _, err := io.ReadFull(r.payloads, b); err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		return r.problem(BadPayload, "the payload of %d bytes is missing", l.Size)
+	} else if err != nil {
+		return err
+	}
+	if b[l.Size] != '\n' || cas.Sum(b[:l.Size]) != l.Digest {
+		return r.problem(BadPayload, "the payload isn't %s", l.Digest)
+	}
+	// Its digest leaves one spelling, which needs no second look.
+	if err := e.takePayload(b[:l.Size]); err != nil {
+		return r.problem(BadPayload, "%v", err)
+	}
+	r.large += l.Size + 1
+	return nil
+}

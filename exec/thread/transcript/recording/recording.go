@@ -1,0 +1,256 @@
+// Package recording is the transcript of a thread in a small form that lies beside a directive as a test.
+//
+// # Format
+//
+// A recording is a file of lines, each the event of a transcript (package transcript) in canonical form without what
+// differs from run to run:
+//
+//	{"payload":{"depth":10,"directive":{"ref":"directive:acme/deploy"},"format":"rye transcript/2","given":{"site":"a"},…},"type":"thread_started"}
+//	{"payload":{"attempt":1,"digest":"blake3:…","kept":0,"messages":[…],"model":"claude","turn":1,…},"type":"request"}
+//
+// Left out are driver, the members prev, seq, thread and time of lines, and of payloads:
+//
+//	thread_started    lock, principal, set, parent and continues; policy is empty
+//	checkpoint        sig
+//	any               digest of an item; duration, elapsed and until; call and receipt of the audit log; by and principal
+//	call_started      child and key
+//	thread_continued  next is "next"
+//
+// A reader takes any JSON that means the same, so a recording may be edited. The events must be in the order of a
+// transcript, and fit its schema.
+//
+// The recordings of directive:acme/deploy are .ai/directives/acme/_recordings/deploy/NAME.jsonl. A segment that begins
+// with "_" is never an item.
+package recording
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/exec/thread/transcript/schema"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// Ext is the extension of a recording's file.
+const Ext = ".jsonl"
+
+// Dir returns where the recordings of a directive are, below the directory of directives.
+func Dir(directive string) string {
+	return path.Join(path.Dir(directive), "_recordings", path.Base(directive))
+}
+
+// An Event is a line of a recording.
+type Event struct {
+	Type    transcript.Type
+	Payload map[string]any // JSON's values
+}
+
+// varying are the members of payloads that differ from run to run.
+var varying = map[transcript.Type][]string{
+	transcript.TypeStarted:     {"agents", "lock", "principal", "set", "parent", "continues"},
+	transcript.TypeAnswer:      {"duration"},
+	transcript.TypeCallStarted: {"digest", "child", "key"},
+	transcript.TypeCallResult:  {"duration", "exec", "receipt"},
+	transcript.TypeWaiting:     {"until"},
+	transcript.TypeCheckpoint:  {"sig"},
+	transcript.TypeContinued:   {"principal"},
+	transcript.TypeCancelled:   {"by"},
+}
+
+// Of returns what a recording has of an event; nil for one that it doesn't have.
+func Of(e *transcript.Event) (*Event, error) {
+	if e.Type == transcript.TypeDriver {
+		return nil, nil
+	}
+	v, err := jcs.Parse(e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	p, _ := v.(map[string]any)
+	for _, name := range varying[e.Type] {
+		delete(p, name)
+	}
+	for _, name := range []string{"directive", "loop", "provider"} {
+		if item, ok := p[name].(map[string]any); ok {
+			delete(item, "digest")
+		}
+	}
+	if cost, ok := p["cost"].(map[string]any); ok {
+		delete(cost, "elapsed")
+	}
+	switch e.Type {
+	case transcript.TypeStarted:
+		p["policy"] = []any{}
+	case transcript.TypeHandedOff:
+		p["next"] = "next"
+	}
+	return &Event{e.Type, p}, nil
+}
+
+// FromThread returns what a recording has of the transcript in a thread's directory.
+func FromThread(dir string) ([]*Event, error) {
+	var all []*Event
+	for e, err := range transcript.Read(dir) {
+		if err != nil {
+			return nil, err
+		}
+		kept, err := Of(e)
+		if err != nil {
+			return nil, err
+		}
+		if kept != nil {
+			all = append(all, kept)
+		}
+	}
+	return all, nil
+}
+
+// Append appends the line of an event, with LF.
+func (e *Event) Append(b []byte) ([]byte, error) {
+	b, err := jcs.Append(b, map[string]any{"type": string(e.Type), "payload": e.Payload})
+	return append(b, '\n'), err
+}
+
+// Write writes a recording.
+func Write(w io.Writer, events []*Event) error {
+	for _, e := range events {
+		b, err := e.Append(nil)
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Is reports whether a file that begins with this line is a recording.
+func Is(line []byte) bool {
+	e, err := parse(line)
+	return err == nil && e.Type == transcript.TypeStarted
+}
+
+const maxLine = transcript.MaxPayload + 1<<10
+
+// Read reads a recording. An error names the line.
+func Read(r io.Reader) ([]*Event, error) {
+	var all []*Event
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for n := 1; lines.Scan(); n++ {
+		e, err := parse(lines.Bytes())
+		if err == nil && (n == 1) != (e.Type == transcript.TypeStarted) {
+			err = errors.New("thread_started must be the first event, and no other")
+		}
+		if err == nil && n > transcript.MaxLines/2 {
+			err = errors.New("too many events")
+		}
+		if err != nil {
+			return nil, invalid(n, err)
+		}
+		all = append(all, e)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, invalid(len(all)+1, err)
+	}
+	if len(all) == 0 {
+		return nil, fault.New(fault.Parsing, "the recording is empty")
+	}
+	return all, nil
+}
+
+func invalid(line int, err error) error {
+	return fault.New(fault.Parsing, "line %d of the recording: %v", line, err).On("line", line).From(err)
+}
+
+// parse reads a line.
+func parse(b []byte) (*Event, error) {
+	v, err := jcs.Parse(bytes.TrimSpace(b))
+	if err != nil {
+		return nil, err
+	}
+	m, _ := v.(map[string]any)
+	name, okType := m["type"].(string)
+	p, okPayload := m["payload"].(map[string]any)
+	if !okType || !okPayload || len(m) != 2 {
+		return nil, errors.New("not an object of type and payload")
+	}
+	e := &Event{transcript.Type(name), p}
+	switch e.Type {
+	case transcript.TypeDriver:
+		return nil, fmt.Errorf("a recording has no %s", e.Type)
+	case transcript.TypeCheckpoint: // without its signature
+		if turn, ok := p["turn"].(float64); !ok || turn < 0 || turn != math.Trunc(turn) || turn > transcript.MaxLines || len(p) != 1 {
+			return nil, errors.New("checkpoint: expected a turn and nothing else")
+		}
+		return e, nil
+	}
+	return e, schema.Check(name, p)
+}
+
+// says returns the payload as package transcript writes it.
+func (e *Event) says() (transcript.Payload, error) {
+	b, err := jcs.Append(nil, e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	return (&transcript.Event{Type: e.Type, Payload: b}).Says()
+}
+
+// moment is the time of every event that is restored.
+var moment = time.Unix(1_795_000_000, 0)
+
+// Restore writes the events of a recording as the transcript of a new directory, signed by a key that is thrown away: it can
+// be read as any other, and proves nothing.
+func Restore(dir string, events []*Event) (err error) {
+	first, err := events[0].says()
+	if err != nil {
+		return err
+	}
+	started, ok := first.(transcript.Started)
+	if !ok {
+		return fault.New(fault.Parsing, "the recording doesn't begin with thread_started")
+	}
+	own, err := key.Generate(rand.Reader)
+	if err != nil {
+		return err
+	}
+	w, err := transcript.Create(dir, "recording", started, transcript.Driver{Epoch: 1},
+		transcript.Options{Key: own, Now: func() time.Time { return moment }})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	line := 2
+	for batch := range slices.Chunk(events[1:], maxBatch) {
+		all := make([]transcript.Payload, len(batch))
+		for i, e := range batch {
+			if all[i], err = e.says(); err != nil {
+				return invalid(line+i, err)
+			}
+		}
+		if _, err := w.Append(all...); err != nil {
+			return invalid(line, err)
+		}
+		line += len(batch)
+	}
+	if events[len(events)-1].Type != transcript.TypeCheckpoint {
+		_, err = w.Append(transcript.Checkpoint{})
+	}
+	return err
+}
+
+// maxBatch bounds how many events are written at once: each batch is synced.
+const maxBatch = 1000

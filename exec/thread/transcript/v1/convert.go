@@ -1,0 +1,70 @@
+package v1
+
+import (
+	"math"
+	"time"
+
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// A Converter says events in the words of package transcript, for those who show them.
+type Converter struct {
+	turn  int64
+	model string
+	next  string // the thread that goes on
+}
+
+// Says returns what an event says, nil if nothing that others don't.
+func (c *Converter) Says(e *Event) transcript.Payload {
+	switch e.Type {
+	case "cognition_in":
+		c.turn++
+		return transcript.Request{Turn: c.turn, Attempt: 1, Model: c.model,
+			Messages: []any{map[string]any{"role": e.text("role"), "text": e.text("text")}}}
+	case "cognition_out":
+		c.model = e.text("model")
+		return transcript.Answer{Turn: c.turn, Attempt: 1, Text: e.text("text"), Model: c.model}
+	case "tool_call_start":
+		return transcript.CallStarted{Call: e.text("call_id"), ID: e.text("call_id"), Turn: c.turn,
+			Name: e.text("tool"), Input: e.Payload["input"]}
+	case "tool_call_result":
+		return result(e)
+	case "checkpoint":
+		return transcript.Checkpoint{Turn: int64(e.number("turn"))}
+	case "context_limit_reached":
+		return transcript.Limit{Code: "context", Current: e.number("tokens_used"), Max: e.number("tokens_limit")}
+	case "thread_handoff":
+		c.next = e.text("new_thread_id")
+	case "thread_resumed":
+		return transcript.Continued{Message: e.text("message_preview")}
+	case "thread_completed":
+		return transcript.Completed{Cost: cost(e)}
+	case "thread_error":
+		return transcript.Failed{Error: transcript.Fault{Message: e.text("error")}, Cost: cost(e)}
+	case "thread_cancelled":
+		return transcript.Cancelled{Reason: e.text("error"), Cost: cost(e)}
+	case "thread_continued":
+		return transcript.HandedOff{Next: c.next, Cost: cost(e)}
+	}
+	return nil
+}
+
+func result(e *Event) transcript.Payload {
+	r := transcript.CallResult{Call: e.text("call_id"), Status: transcript.CallOK, Output: e.Payload["output"]}
+	if text := e.text("error"); text != "" {
+		r.Status, r.Error = transcript.CallFailed, &transcript.Fault{Message: text}
+	}
+	return r
+}
+
+// cost reads what rye 1 wrote in dollars and seconds.
+func cost(e *Event) transcript.Cost {
+	m, _ := e.Payload["cost"].(map[string]any)
+	number := func(name string, scale float64) int64 {
+		f, _ := m[name].(float64)
+		return int64(math.Round(min(max(f, 0)*scale, 1<<53)))
+	}
+	return transcript.Cost{Turns: number("turns", 1), InputTokens: number("input_tokens", 1),
+		OutputTokens: number("output_tokens", 1),
+		Spend:        number("spend", 1e9), Elapsed: time.Duration(number("elapsed_seconds", 1e9))}
+}

@@ -1,0 +1,276 @@
+package v1
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf16"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// Keys are the keys that count.
+type Keys []key.Public
+
+// candidates returns the keys that rye 1 calls by an id.
+func (k Keys) candidates(id string) (found []key.Public) {
+	for _, p := range k {
+		if p.V1ID() == id {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+var base64v1 = base64.URLEncoding.Strict()
+
+// signer returns the key, of those that count, that signed hexadecimal digits.
+func (k Keys) signer(id, digits, sig string) (key.Public, error) {
+	found := k.candidates(id)
+	if len(found) == 0 {
+		return key.Public{}, fault.New(fault.UntrustedKey,
+			"signed by the key %.16s, which isn't one of those that count", id)
+	}
+	b, err := base64v1.DecodeString(sig)
+	for _, p := range found {
+		if err == nil && p.Verify([]byte(digits), b) {
+			return p, nil
+		}
+	}
+	return key.Public{}, fault.New(fault.SignatureInvalid, "the signature by the key %s doesn't hold", id)
+}
+
+// Verify reads a transcript and checks its checkpoints. What is wrong is in the report; the error is for what
+// can't be read. The status is what the last event says, which no checkpoint proves.
+func Verify(ctx context.Context, from io.Reader, keys Keys) (*transcript.Report, error) {
+	v := &verifier{keys: keys, r: NewReader(from), models: map[string]int64{}, tools: map[string]int64{},
+		report: transcript.Report{
+			Format: Format, Status: transcript.StatusUnfinished, Machines: []transcript.Machine{}}}
+	var err error
+	for err == nil {
+		var e *Event
+		if e, err = v.r.Next(); err == nil {
+			err = errors.Join(v.event(e), context.Cause(ctx))
+		}
+	}
+	if err == io.EOF {
+		err = v.atEnd()
+	}
+	v.report.Torn, v.report.Thread = v.r.Torn, v.r.thread
+	v.lists()
+	if p, ok := errors.AsType[*transcript.Problem](err); ok {
+		v.report.Problem, err = p, nil
+	}
+	return &v.report, err
+}
+
+type verifier struct {
+	keys          Keys
+	r             *Reader
+	report        transcript.Report
+	models, tools map[string]int64
+	pending       []func() // of the lines since the last checkpoint
+	turns         int64
+}
+
+// maxNames bounds what a report tells apart.
+const maxNames = 1000
+
+func count(m map[string]int64, name string) {
+	if _, ok := m[name]; !ok && len(m) >= maxNames {
+		name = "others"
+	}
+	m[name]++
+}
+
+func (v *verifier) event(e *Event) error {
+	r := &v.report
+	if r.Lines++; r.Lines == 1 {
+		r.Began = e.Time
+	}
+	r.Ended = e.Time
+	r.Unsigned++
+	switch e.Type {
+	case "checkpoint":
+		return v.checkpoint(e)
+	case "cognition_in":
+		v.turns++
+	case "cognition_out":
+		v.later(func(name string) { count(v.models, name) }, e.text("model"))
+	case "tool_call_start":
+		v.later(func(name string) { r.Calls++; count(v.tools, name) }, e.text("tool"))
+	case "thread_completed":
+		r.Status = transcript.StatusCompleted
+	case "thread_error":
+		r.Status = transcript.StatusError
+	case "thread_cancelled":
+		r.Status = transcript.StatusCancelled
+	case "thread_continued":
+		r.Status = transcript.StatusContinued
+	}
+	return nil
+}
+
+// later does something when a checkpoint has proven what was read up to now. What is never proven isn't counted.
+func (v *verifier) later(do func(string), name string) {
+	if len(v.pending) < 1<<16 {
+		name = strings.Clone(strings.ToValidUTF8(name[:min(len(name), 200)], ""))
+		v.pending = append(v.pending, func() { do(name) })
+	}
+}
+
+func (v *verifier) checkpoint(e *Event) error {
+	digits := hex.EncodeToString(v.r.before.Sum(nil))
+	switch at, ok := e.Payload["byte_offset"].(float64); {
+	case !ok || int64(at) != v.r.offset:
+		return v.r.problem(transcript.Edited, "the checkpoint is about %v bytes, and stands behind %d",
+			e.Payload["byte_offset"], v.r.offset)
+	case e.text("hash") != digits:
+		return v.r.problem(transcript.Edited,
+			"the lines before it aren't those of the checkpoint: sha256:%s, found sha256:%s", e.text("hash"), digits)
+	}
+	p, err := v.keys.signer(e.text("fp"), digits, e.text("sig"))
+	if err != nil {
+		kind := transcript.Forged
+		if fault.CodeOf(err) == fault.UntrustedKey {
+			kind = transcript.Untrusted
+		}
+		return v.r.problem(kind, "%v", err)
+	}
+	for _, do := range v.pending {
+		do()
+	}
+	r := &v.report
+	v.pending, r.Turns, r.Unsigned = nil, v.turns, 0
+	r.Checkpoints++
+	i := slices.IndexFunc(r.Machines, func(m transcript.Machine) bool { return m.Key == p })
+	if i < 0 {
+		i = len(r.Machines)
+		r.Machines = append(r.Machines, transcript.Machine{Key: p, By: p})
+	}
+	r.Machines[i].Checkpoints++
+	return nil
+}
+
+func (v *verifier) atEnd() error {
+	switch {
+	case v.report.Lines == 0:
+		return v.r.problem(transcript.Unsigned, "the transcript is empty")
+	case v.report.Checkpoints == 0 && v.turns > 0:
+		return v.r.problem(transcript.Unsigned, "no checkpoint: nothing of it is signed")
+	}
+	return nil
+}
+
+func (v *verifier) lists() {
+	v.report.Models, v.report.Tools = []transcript.ModelUse{}, []transcript.ToolUse{}
+	for _, name := range sorted(v.models) {
+		v.report.Models = append(v.report.Models, transcript.ModelUse{Model: name, Calls: v.models[name]})
+	}
+	for _, name := range sorted(v.tools) {
+		v.report.Tools = append(v.report.Tools, transcript.ToolUse{Item: transcript.Item{Ref: name},
+			Calls: v.tools[name]})
+	}
+}
+
+var signature = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:([a-f0-9]{64}):([A-Za-z0-9_-]{86}==):([a-f0-9]{16})$`)
+})
+
+// VerifyThread checks the signature of a thread.json and returns who signed it.
+func VerifyThread(b []byte, keys Keys) (key.Public, error) {
+	if _, err := jcs.Parse(b); err != nil {
+		return key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		return key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)
+	}
+	text, _ := m["_signature"].(string)
+	s := signature().FindStringSubmatch(text)
+	if s == nil {
+		return key.Public{}, fault.New(fault.Unsigned, "no signature of rye 1")
+	}
+	delete(m, "_signature")
+	sum := sha256.Sum256(appendPython(nil, m))
+	digits := hex.EncodeToString(sum[:])
+	if digits != s[1] {
+		return key.Public{}, fault.New(fault.Integrity,
+			"changed after it was signed: expected sha256:%s, found sha256:%s", s[1], digits)
+	}
+	return keys.signer(s[3], digits, s[2])
+}
+
+// appendPython writes a value as Python's json.dumps does with sorted keys, the shortest separators and ASCII alone.
+func appendPython(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case json.Number:
+		return append(b, v...)
+	case string:
+		return appendText(b, v)
+	case []any:
+		b = append(b, '[')
+		for i, e := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendPython(b, e)
+		}
+		return append(b, ']')
+	}
+	b = append(b, '{')
+	m := v.(map[string]any)
+	for i, name := range sorted(m) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendPython(append(appendText(b, name), ':'), m[name])
+	}
+	return append(b, '}')
+}
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func appendText(b []byte, s string) []byte {
+	const digits = "0123456789abcdef"
+	b = append(b, '"')
+	for _, r := range s {
+		switch i := bytes.IndexByte([]byte("\"\\\b\t\n\f\r"), byte(r)); {
+		case r < 0x80 && i >= 0:
+			b = append(b, '\\', `"\btnfr`[i])
+		case ' ' <= r && r < 0x7f:
+			b = append(b, byte(r))
+		default:
+			for _, u := range utf16.Encode([]rune{r}) {
+				b = append(b, '\\', 'u', digits[u>>12], digits[u>>8&15], digits[u>>4&15], digits[u&15])
+			}
+		}
+	}
+	return append(b, '"')
+}

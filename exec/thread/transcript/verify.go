@@ -1,0 +1,293 @@
+package transcript
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// A Check says what a transcript must be.
+type Check struct {
+	Keys     []key.Public // whose word counts: of machines, or of users that vouch for them
+	Vouchers [][]byte     // for machines, in addition to those in the transcript
+	Thread   string       // whose it must be; "" for any
+	Seen     []Position   // that must still be there
+	// Unfinished allows a thread that hasn't ended, or whose end isn't signed: it runs, was interrupted, or its
+	// end was cut.
+	Unfinished bool
+}
+
+// The status of a thread, by its last event.
+const (
+	StatusCompleted  = "completed"
+	StatusError      = "error"
+	StatusCancelled  = "cancelled"
+	StatusKilled     = "killed"
+	StatusContinued  = "continued"
+	StatusUnfinished = "unfinished" // that isn't there, or not signed
+)
+
+// A Report is what Verify found. Facts are those that a checkpoint proves: what stands behind the last one is only
+// counted.
+type Report struct {
+	Format       string          `json:"format"`
+	Thread       string          `json:"thread"`
+	Status       string          `json:"status"`
+	Lines        int64           `json:"lines"`
+	Bytes        int64           `json:"bytes"` // of lines, and of the payloads that they name
+	PayloadBytes int64           `json:"payload_bytes"`
+	Unsigned     int64           `json:"unsigned"` // lines behind the last checkpoint
+	Torn         bool            `json:"torn"`     // it ends in an incomplete write
+	Checkpoints  int64           `json:"checkpoints"`
+	Machines     []Machine       `json:"machines"` // that signed them
+	Started      *Started        `json:"started,omitempty"`
+	Began        time.Time       `json:"began,omitzero"`
+	Ended        time.Time       `json:"ended,omitzero"` // of the last event
+	Turns        int64           `json:"turns"`
+	Calls        int64           `json:"calls"` // of tools
+	Models       []ModelUse      `json:"models"`
+	Tools        []ToolUse       `json:"tools"`
+	End          json.RawMessage `json:"end,omitempty"` // what the last event says of how the thread ended
+	Last         Position        `json:"last"`
+	Problem      *Problem        `json:"problem,omitempty"`
+}
+
+// A Machine is a key that signed checkpoints.
+type Machine struct {
+	Key         key.Public `json:"key"`
+	By          key.Public `json:"by"` // the key that vouches for it, or itself
+	Checkpoints int64      `json:"checkpoints"`
+}
+
+// A ModelUse is the calls of one model.
+type ModelUse struct {
+	Provider Item   `json:"provider"`
+	Model    string `json:"model"`
+	Calls    int64  `json:"calls"`
+	Failed   int64  `json:"failed"`
+	Usage    Usage  `json:"usage"`
+	Cost     int64  `json:"cost"` // nano-dollars
+}
+
+// A ToolUse is the calls of one item.
+type ToolUse struct {
+	Item
+	Calls int64 `json:"calls"`
+}
+
+// Verify reads the transcript of a thread's directory and checks all of it. What is wrong with the transcript is
+// in the report; the error is for what can't be read.
+func Verify(ctx context.Context, dir string, c Check) (*Report, error) {
+	r, err := OpenReader(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return VerifyReader(ctx, r, c)
+}
+
+// VerifyReader is Verify for what a Reader reads from its beginning.
+func VerifyReader(ctx context.Context, r *Reader, c Check) (*Report, error) {
+	v := newVerifier(c)
+	v.ctx = ctx
+	if err := v.readAll(r); err != nil {
+		return nil, err
+	}
+	v.report.Models, v.report.Tools = v.proven.lists()
+	return &v.report, nil
+}
+
+type verifier struct {
+	Check
+	ctx      context.Context
+	report   Report
+	machines map[key.Public]*Machine
+	order    []*Machine
+	voucher  []byte // of the driver
+	asked    modelKey
+	proven   facts
+	pending  facts // since the last checkpoint
+	end      *Event
+	signed   int64 // the line of the last checkpoint
+}
+
+func newVerifier(c Check) *verifier {
+	v := &verifier{Check: c, ctx: context.Background(), machines: map[key.Public]*Machine{}, proven: newFacts(),
+		pending: newFacts()}
+	v.Seen = slices.Clone(c.Seen)
+	slices.SortFunc(v.Seen, func(a, b Position) int { return int(a.Seq - b.Seq) })
+	v.report.Format, v.report.Status, v.report.Machines = Format, StatusUnfinished, []Machine{}
+	return v
+}
+
+// readAll reads to the end, or to the first problem.
+func (v *verifier) readAll(r *Reader) error {
+	var err error
+	for err == nil {
+		var e *Event
+		if e, err = r.Next(); err == nil {
+			err = v.event(r, e)
+		}
+		if err == nil && e.Seq%64 == 0 {
+			err = context.Cause(v.ctx)
+		}
+	}
+	if err == io.EOF {
+		err = v.atEnd(r)
+	}
+	v.report.Torn, v.report.Last = r.Torn, r.Last()
+	v.report.Bytes, v.report.PayloadBytes = r.at, r.large
+	v.report.Unsigned = v.report.Lines - v.signed
+	for _, m := range v.order {
+		v.report.Machines = append(v.report.Machines, *m)
+	}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		v.report.Problem, err = p, nil
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// event takes an event in that follows the ones before it.
+func (v *verifier) event(r *Reader, e *Event) error {
+	for ; len(v.Seen) > 0 && v.Seen[0].Seq <= e.Seq; v.Seen = v.Seen[1:] {
+		if p := v.Seen[0]; p != e.Position() {
+			return &Problem{p.Seq, Replaced, fmt.Sprintf("this line was %s before", p.Digest.Short())}
+		}
+	}
+	v.report.Lines++
+	v.report.Ended = e.Time
+	switch e.Type {
+	case TypeStarted:
+		return v.started(e)
+	case TypeDriver:
+		v.voucher = nil
+		if o, ok := e.value["voucher"]; ok {
+			var err error
+			if v.voucher, err = jcs.Append(nil, o); err != nil {
+				return err
+			}
+		}
+	case TypeCheckpoint:
+		return v.checkpoint(e, r.order.key)
+	default:
+		v.take(e)
+	}
+	return nil
+}
+
+func (v *verifier) started(e *Event) error {
+	if v.Thread != "" && e.Thread != v.Thread {
+		return &Problem{1, Swapped, fmt.Sprintf("it is of the thread %s, expected %s", e.Thread, v.Thread)}
+	}
+	v.report.Thread, v.report.Began, v.report.Started = e.Thread, e.Time, new(Started)
+	return e.Decode(v.report.Started)
+}
+
+// checkpoint checks a signature, which proves everything before it.
+func (v *verifier) checkpoint(e *Event, k key.Public) error {
+	m, err := v.machine(k)
+	if err != nil {
+		return &Problem{e.Seq, Untrusted, fmt.Sprintf("signed by machine %s, which none of the keys vouches for",
+			k.Fingerprint().Short())}
+	}
+	if !e.holds(k) {
+		return &Problem{e.Seq, Forged,
+			fmt.Sprintf("the signature by machine %s doesn't hold: lines after %d aren't those that it signed",
+				k.Fingerprint().Short(), v.signed)}
+	}
+	m.Checkpoints++
+	v.report.Checkpoints++
+	v.signed = e.Seq
+	v.proven.add(&v.pending)
+	v.pending = newFacts()
+	v.report.Turns, v.report.Calls = v.proven.turns, v.proven.calls
+	if v.end != nil {
+		v.report.Status, v.report.End = statusOf(v.end), v.end.Payload
+	}
+	return nil
+}
+
+// machine returns what is known of a machine that a key which counts vouches for.
+func (v *verifier) machine(k key.Public) (*Machine, error) {
+	if m := v.machines[k]; m != nil {
+		return m, nil
+	}
+	m := &Machine{Key: k, By: k}
+	var err error
+	for _, b := range append([][]byte{v.voucher}, v.Vouchers...) {
+		if m.By, err = machine.Check(b, k, v.Keys); err == nil {
+			break
+		}
+	}
+	if err != nil && !slices.Contains(v.Keys, k) {
+		return nil, err
+	}
+	if err != nil {
+		m.By = k
+	}
+	v.machines[k], v.order = m, append(v.order, m)
+	return m, nil
+}
+
+// statusOf returns how an event ends a thread.
+func statusOf(e *Event) string {
+	switch e.Type {
+	case TypeCompleted:
+		return StatusCompleted
+	case TypeFailed:
+		return StatusError
+	case TypeHandedOff:
+		return StatusContinued
+	}
+	if e.value["killed"] == true {
+		return StatusKilled
+	}
+	return StatusCancelled
+}
+
+// atEnd looks whether the transcript may end where it does. It returns io.EOF if so.
+func (v *verifier) atEnd(r *Reader) error {
+	at := r.last.Seq + 1
+	surplus, err := r.surplus()
+	switch {
+	case err != nil:
+		return err
+	case len(v.Seen) > 0:
+		return &Problem{at, Replaced, fmt.Sprintf("line %d existed before", v.Seen[0].Seq)}
+	case at == 1:
+		return &Problem{1, Unsigned, "the transcript is empty"}
+	case v.signed == 0:
+		return &Problem{at, Unsigned, "no checkpoint: nothing of it is signed"}
+	case v.Unfinished && v.report.Status == StatusUnfinished:
+		return io.EOF
+	case v.report.Status == StatusUnfinished:
+		return &Problem{at, Unfinished, "no signed end: the thread runs, was interrupted, or its end was cut off"}
+	case v.signed != r.last.Seq || r.Torn || surplus:
+		return &Problem{at, Edited, "something follows the signed end"}
+	}
+	return io.EOF
+}
+
+// surplus reports whether there are payloads that no line names.
+func (r *Reader) surplus() (bool, error) {
+	_, err := r.payloads.ReadByte()
+	if err == nil {
+		r.Torn = true
+		return true, r.payloads.UnreadByte()
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return false, err
+}

@@ -1,0 +1,395 @@
+package transcript
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/thread/transcript/disk"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// Options say how a transcript is written.
+type Options struct {
+	Key key.Private // of the machine: it signs the checkpoints
+	// Trust are users whose vouching for the key of an earlier driver counts, where that was on another machine.
+	Trust []key.Public
+	Now   func() time.Time
+	// Guard is called before each write, and what it returns after it, when everything is synced: it takes the
+	// thread's lock and fails with CONFLICT if another process drives the thread by now. nil: no other process does.
+	Guard func() (release func(), err error)
+	// Hook sees each change of a file before it is made; an error stops it there. Tests inject faults this way.
+	Hook func(op, path string, b []byte) error
+}
+
+// A Writer appends to one transcript. It is safe for many goroutines. After an error of the file system that left the
+// transcript in doubt it refuses everything: Open it anew.
+type Writer struct {
+	o    Options
+	disk disk.Disk
+	dir  string
+
+	mu       sync.Mutex
+	lines    *os.File
+	payloads *os.File // nil before the first
+	end      int64    // of lines
+	large    int64    // of payloads
+	thread   string
+	order    *order
+	last     Position
+	err      error // why nothing can be written any more
+}
+
+// Create makes a directory and begins a transcript in it: all events or none. One that is there already is fs.ErrExist.
+func Create(dir, thread string, s Started, d Driver, o Options, others ...Payload) (*Writer, error) {
+	if err := CheckThread(thread); err != nil {
+		return nil, err
+	}
+	w := &Writer{o: o, disk: disk.Disk{Hook: o.Hook}, dir: dir, thread: thread, order: new(order)}
+	s.Format, d.Key = Format, o.Key.Public()
+	if err := w.disk.Hook.MakeDirectory(dir); err != nil {
+		return nil, err
+	}
+	if err := w.begin(append([]Payload{s, d}, others...)); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// begin writes the first lines. They are named when they are whole.
+func (w *Writer) begin(events []Payload) error {
+	path := filepath.Join(w.dir, LinesFile)
+	if _, err := os.Lstat(path); err == nil {
+		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	b, err := w.prepare(events)
+	if err != nil {
+		return err
+	}
+	release, err := w.guard()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := w.writePayloads(b); err != nil {
+		return err
+	}
+	var h osfile.Hook
+	if w.o.Hook != nil {
+		h = func(op, path string) error { return w.o.Hook(op, path, b.lines) }
+	}
+	if err := h.WriteFile(path, 0o600, true, osfile.BytesOf(b.lines)); err != nil {
+		return err
+	}
+	if w.lines, err = os.OpenFile(path, os.O_RDWR|osfile.NoFollow, 0); err != nil {
+		return err
+	}
+	w.commit(b)
+	return nil
+}
+
+// Open goes on with a transcript: it reads all of it, removes what a process left that died while it wrote, and
+// appends a driver, whose epoch must be higher than the last. It fails with a *Problem if the transcript isn't as
+// it was written or signed by a key that doesn't count, with CONFLICT if the thread has ended.
+func Open(dir string, d Driver, o Options) (*Writer, error) {
+	r, err := OpenReader(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	v := newVerifier(Check{Keys: append(slices.Clone(o.Trust), o.Key.Public()), Unfinished: true})
+	if err := v.readAll(r); err != nil {
+		return nil, err
+	}
+	if p := v.report.Problem; p != nil && p.Kind != Unsigned {
+		return nil, p
+	}
+	if r.order.ended != "" {
+		return nil, fault.New(fault.Conflict, "the thread %s has ended: %s", r.thread, r.order.ended).On("thread",
+			r.thread)
+	}
+	w := &Writer{o: o, disk: disk.Disk{Hook: o.Hook}, dir: dir, thread: r.thread, order: &r.order, last: r.last,
+		end: r.at, large: r.large}
+	if err := w.repair(); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	d.Key = o.Key.Public()
+	if _, err := w.Append(d); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// repair opens the files and cuts what is behind the last line.
+func (w *Writer) repair() (err error) {
+	release, err := w.guard()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if w.lines, err = os.OpenFile(filepath.Join(w.dir, LinesFile), os.O_RDWR|osfile.NoFollow, 0); err != nil {
+		return err
+	}
+	w.payloads, err = os.OpenFile(filepath.Join(w.dir, PayloadsFile), os.O_RDWR|osfile.NoFollow, 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := w.cut(w.payloads, w.large); err != nil {
+		return err
+	}
+	return w.cut(w.lines, w.end)
+}
+
+// cut makes a file end where it should.
+func (w *Writer) cut(f *os.File, end int64) error {
+	if f == nil {
+		return nil
+	}
+	fi, err := f.Stat()
+	if err != nil || fi.Size() == end {
+		return err
+	}
+	if err := w.disk.Cut(f, end); err != nil {
+		return err
+	}
+	return w.disk.Sync(f)
+}
+
+func (w *Writer) guard() (func(), error) {
+	if w.o.Guard == nil {
+		return func() {}, nil
+	}
+	return w.o.Guard()
+}
+
+// Last returns the last event's place, to be remembered elsewhere.
+func (w *Writer) Last() Position {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
+// Running returns the calls that have begun and not ended, sorted.
+func (w *Writer) Running() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.order.open))
+}
+
+// Close closes the files. Everything that was appended is durable already.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = fs.ErrClosed
+	var errs []error
+	for _, f := range []*os.File{w.lines, w.payloads} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	w.lines, w.payloads = nil, nil
+	return errors.Join(errs...)
+}
+
+// Append appends events, all or none, and returns when they are durable; a Checkpoint among them is signed. It
+// refuses what doesn't fit its schema, the order of events, or a limit.
+func (w *Writer) Append(events ...Payload) ([]*Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return nil, w.err
+	}
+	b, err := w.prepare(events)
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	release, err := w.guard()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := w.write(b); err != nil {
+		return nil, err
+	}
+	w.commit(b)
+	return b.events, nil
+}
+
+// Checkpoint signs everything up to here.
+func (w *Writer) Checkpoint(turn int64) error {
+	_, err := w.Append(Checkpoint{Turn: turn})
+	return err
+}
+
+// A batch is events with their place, and how they are written.
+type batch struct {
+	events   []*Event
+	lines    []byte
+	payloads []byte
+	order    *order
+	last     Position
+}
+
+// prepare gives events their place.
+func (w *Writer) prepare(payloads []Payload) (*batch, error) {
+	b := &batch{order: w.order.clone(), last: w.last}
+	now := w.o.Now().UTC().Truncate(time.Millisecond)
+	for _, p := range payloads {
+		if c, ok := p.(Checkpoint); ok {
+			c.Sig = sigPlaceholder
+			p = c
+		}
+		e, err := encode(p)
+		if err != nil {
+			return nil, err
+		}
+		e.Seq, e.Time, e.Thread, e.Prev = b.last.Seq+1, now, w.thread, b.last.Digest
+		if e.Type == TypeCheckpoint {
+			if err := e.sign(w.o.Key, now); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.add(b, e); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// sigPlaceholder fits the schema until the checkpoint is signed.
+const sigPlaceholder = "rye:signed:v2:"
+
+// add adds an event to a batch.
+func (w *Writer) add(b *batch, e *Event) error {
+	if err := b.order.next(e); err != nil {
+		return fault.New(fault.Validation, "thread %s: %v", w.thread, err).From(err)
+	}
+	if e.Seq > MaxLines || e.Seq > MaxLines-endLines && !e.Type.closes() {
+		return fault.New(fault.Limit, "the transcript of %s has %d lines: no more can be added", w.thread, e.Seq-1).
+			On("limit", MaxLines)
+	}
+	if len(e.Payload) > MaxInline {
+		at := w.large + int64(len(b.payloads))
+		if at+int64(len(e.Payload)) >= MaxPayloads {
+			return fault.New(fault.Limit, "the payloads of %s have %d bytes: no more can be added", w.thread, at).
+				On("limit", int64(MaxPayloads))
+		}
+		e.Large = &Large{at, cas.Sum(e.Payload), int64(len(e.Payload))}
+		b.payloads = append(append(b.payloads, e.Payload...), '\n')
+	}
+	from := len(b.lines)
+	b.lines = e.appendLine(b.lines)
+	e.Digest = cas.Sum(b.lines[from:])
+	b.lines = append(b.lines, '\n')
+	b.events, b.last = append(b.events, e), e.Position()
+	return nil
+}
+
+// closes reports whether an event of the type belongs to how a thread ends or stops.
+func (t Type) closes() bool {
+	return t.IsEnd() || t == TypeCheckpoint || t == TypeCallResult || t == TypeLimit || t == TypeWaiting ||
+		t == TypeDriver
+}
+
+// write makes a batch durable, or leaves the files as they were.
+func (w *Writer) write(b *batch) error {
+	fi, err := w.lines.Stat()
+	if err != nil {
+		return err
+	}
+	if fi.Size() != w.end {
+		return fault.New(fault.Conflict, "another process wrote to the transcript of %s", w.thread).On("thread",
+			w.thread)
+	}
+	if err := w.writePayloads(b); err != nil {
+		return err
+	}
+	if err := w.extend(w.lines, b.lines, w.end); err != nil {
+		return errors.Join(err, w.broken(w.cut(w.payloads, w.large)))
+	}
+	return nil
+}
+
+// writePayloads makes the payloads of a batch durable.
+func (w *Writer) writePayloads(b *batch) (err error) {
+	if len(b.payloads) == 0 {
+		return nil
+	}
+	if w.payloads != nil {
+		return w.extend(w.payloads, b.payloads, w.large)
+	}
+	path := filepath.Join(w.dir, PayloadsFile)
+	if err := w.disk.Do("create", path, nil); err != nil {
+		return err
+	}
+	// No line names anything in a file that is there by now.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|osfile.NoFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := w.extend(f, b.payloads, 0); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := w.disk.SyncDirectory(w.dir); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	w.payloads = f
+	return nil
+}
+
+// extend writes and syncs bytes at the end of a file. The content of the file is unknown after a failed sync.
+func (w *Writer) extend(f *os.File, b []byte, at int64) error {
+	if err := w.disk.Write(f, b, at); err != nil {
+		if _, cut := errors.AsType[*journal.CutError](err); cut {
+			return w.broken(err)
+		}
+		return err
+	}
+	if err := w.disk.Sync(f); err != nil {
+		return w.broken(errors.Join(err, w.disk.Cut(f, at)))
+	}
+	return nil
+}
+
+// broken keeps an error that leaves the files in doubt.
+func (w *Writer) broken(err error) error {
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("the transcript of %s can't be continued here: %w", w.thread, err)
+	}
+	return err
+}
+
+// commit takes a batch in that is durable.
+func (w *Writer) commit(b *batch) {
+	w.order, w.last = b.order, b.last
+	w.end += int64(len(b.lines))
+	w.large += int64(len(b.payloads))
+}
+
+// Load reads a large payload of a thread's directory.
+func (l *Large) Load(dir string) ([]byte, error) {
+	f, err := osfile.OpenRegular(filepath.Join(dir, PayloadsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, l.Size)
+	if _, err := f.ReadAt(b, l.At); err != nil && err != io.EOF {
+		return nil, err
+	}
+	if cas.Sum(b) != l.Digest {
+		return nil, fault.New(fault.Integrity, "the payload at byte %d isn't %s", l.At, l.Digest)
+	}
+	return b, nil
+}

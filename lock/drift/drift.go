@@ -1,0 +1,447 @@
+// Package drift tells what in the working tree isn't what is pinned.
+//
+// A project goes on while it is pinned. Find compares what the working tree has with what is pinned, for some items and
+// everything that they can't do without: the tools that run them, the extractors of their kinds, and all config of the
+// project. It tells of
+//
+//	changed    a pinned file has other bytes, or may be executed where the pin may not
+//	gone       there is no such file
+//	added      a file that would be part of a pinned tool's tree
+//	unpinned   an item, an extractor or a config that the lock doesn't know and that would now stand in front of
+//	           a pinned one, or count beside it
+//	unreadable it cannot be compared
+//
+// Pins from the user's space aren't compared: they were taken over into the lock, and another machine hasn't got them.
+package drift
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A Kind says in which way the working tree isn't what is pinned.
+type Kind string
+
+// The kinds, by the words of the package comment.
+const (
+	Changed    Kind = "changed"
+	Gone       Kind = "gone"
+	Added      Kind = "added"
+	Unpinned   Kind = "unpinned"
+	Unreadable Kind = "unreadable"
+)
+
+// A Difference is one thing in the working tree that isn't what is pinned.
+type Difference struct {
+	Kind            Kind
+	Ref             model.Ref // the pinned item that it is about; of what is unpinned, that item; zero where a name is no item's
+	Path            string    // in the project's space; "" for an extractor from elsewhere
+	Expected, Found cas.Digest
+	OnlyLineEndings bool  // with other line ends it would be what is pinned
+	OnlyMode        bool  // the bytes are what is pinned
+	Err             error // why it is unreadable
+}
+
+func (d *Difference) Error() string {
+	switch d.Kind {
+	case Gone:
+		return fmt.Sprintf("%q: %q is missing", d.Ref, d.Path)
+	case Added:
+		return fmt.Sprintf("%q: %q is a new file of the tool, not in the lock", d.Ref, d.Path)
+	case Unpinned:
+		return fmt.Sprintf("%q: %q is not in the lock but would be used", d.Ref, d.Path)
+	case Unreadable:
+		if d.Ref == (model.Ref{}) {
+			return d.Err.Error()
+		}
+		return fmt.Sprintf("%q: %v", d.Ref, d.Err)
+	}
+	s := fmt.Sprintf("%q: %q is locked as %s, but is %s", d.Ref, d.Path, d.Expected.Short(), d.Found.Short())
+	switch {
+	case d.OnlyMode:
+		return fmt.Sprintf("%q: the executable bit of %q differs", d.Ref, d.Path)
+	case d.OnlyLineEndings:
+		s += ": only line endings differ"
+	}
+	return s
+}
+
+// Unwrap returns why it is unreadable.
+func (d *Difference) Unwrap() error { return d.Err }
+
+// Options say what is compared.
+type Options struct {
+	Pinned  *ai.View     // that the set's View made
+	Working *ai.View     // the working tree over what else there is
+	Admit   *ai.Admitter // of Working; says which files belong to a tool. KeepTrees makes it faster
+	User    bool         // the lock is the user's own, and the user's space is the working tree
+}
+
+// Find tells what in the working tree isn't what is pinned, as far as some pinned items are concerned: of all, if none
+// is named. The differences are sorted by path, each path once. One that isn't pinned is a *lock.NotLockedError.
+func Find(ctx context.Context, s *lock.Set, o Options, refs ...model.Ref) ([]*Difference, error) {
+	d := &drift{Set: s, Options: o, folders: map[string]folder{}, seen: map[string]bool{}}
+	level := ai.Project
+	if d.from = file.FromProject; o.User {
+		level, d.from = ai.User, file.FromUser
+	}
+	for _, space := range o.Working.Spaces() {
+		if space.Level == level {
+			d.space = space
+		}
+	}
+	pins, err := d.concerned(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	tools := make([]*tool, len(pins))
+	if err := d.each(ctx, len(pins), func(i int) (found []*Difference) {
+		found, tools[i] = d.pin(ctx, pins[i])
+		return found
+	}); err != nil {
+		return nil, err
+	}
+	// A file that is a pinned item is reported as that, and not again as a file of every tool beside it.
+	tools = d.leaders(tools)
+	if err := d.each(ctx, len(tools), func(i int) []*Difference { return d.tree(ctx, tools[i]) }); err != nil {
+		return nil, err
+	}
+	d.kinds(pins)
+	if err := d.config(ctx); err != nil {
+		return nil, err
+	}
+	if len(d.found) == 0 {
+		d.add(d.broken...)
+	}
+	slices.SortFunc(d.found, func(a, b *Difference) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Ref.String(), b.Ref.String()), cmp.Compare(a.Kind, b.Kind))
+	})
+	return d.found, nil
+}
+
+const config = "config"
+
+type drift struct {
+	*lock.Set
+	Options
+	space *ai.Space // of the project in the working tree, or the user's; nil if there is none
+	from  string    // what pins call it
+
+	found  []*Difference
+	seen   map[string]bool // paths that are told of
+	broken []*Difference   // tools whose chain is broken, reported only if nothing else is
+
+	mu      sync.Mutex
+	folders map[string]folder
+}
+
+// A tool is one of the project that is pinned, as the working tree has it.
+type tool struct {
+	pin    *file.Pin
+	it     *ai.Item
+	anchor *ai.Anchor
+	err    error // of the anchor
+}
+
+type folder struct {
+	entries map[string]fs.DirEntry
+	err     error
+}
+
+func (d *drift) add(all ...*Difference) {
+	for _, x := range all {
+		if x.Path != "" && d.seen[x.Path] {
+			continue
+		}
+		d.seen[x.Path] = true
+		d.found = append(d.found, x)
+	}
+}
+
+// each adds what f finds, in the order of its numbers.
+func (d *drift) each(ctx context.Context, n int, f func(i int) []*Difference) error {
+	found := make([][]*Difference, n)
+	err := cas.Parallel(ctx, 0, n, func(_ context.Context, i int) error {
+		found[i] = f(i)
+		return nil
+	})
+	for _, list := range found {
+		d.add(list...)
+	}
+	return err
+}
+
+// concerned returns the pins of some items and of everything that they can't do without.
+func (d *drift) concerned(ctx context.Context, refs []model.Ref) ([]*file.Pin, error) {
+	wanted := map[model.Ref]bool{}
+	pinned := d.Resolver(d.Pinned)
+	for _, ref := range refs {
+		if d.Pin(ref) == nil {
+			return nil, &lock.NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
+		}
+		wanted[ref] = true
+		for from := (*ai.Space)(nil); ref.Kind == "tool"; {
+			it, err := pinned.Resolve(ctx, ref, from)
+			if err != nil {
+				return nil, err
+			}
+			t := it.Model.Tool
+			if t == nil || t.Primitive || t.Executor == "" {
+				break
+			}
+			if ref, from = (model.Ref{Kind: "tool", ID: t.Executor}), it.Space; wanted[ref] {
+				break
+			}
+			wanted[ref] = true
+		}
+	}
+	for ref := range wanted {
+		if k, ok := d.Pinned.Kind(ref.Kind); ok && k.From != "" {
+			wanted[model.Ref{Kind: "tool", ID: k.From}] = true
+		}
+	}
+	var pins []*file.Pin
+	for i := range d.Lock().Pins {
+		if pin := &d.Lock().Pins[i]; len(refs) == 0 || wanted[pin.Ref] || pin.Ref.Kind == config {
+			pins = append(pins, pin)
+		}
+	}
+	return pins, nil
+}
+
+// pin looks at one pin, and returns the tool that it is in the working tree.
+func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t *tool) {
+	if d.space == nil {
+		if pin.From == d.from {
+			found = append(found, &Difference{Kind: Gone, Ref: pin.Ref, Path: pin.Path, Expected: pin.Digest})
+		}
+		return found, nil
+	}
+	own := ""
+	if pin.From == d.from {
+		own = pin.Path
+		var known cas.Digest
+		if t = d.tool(ctx, pin); t != nil {
+			known = t.it.Raw
+		}
+		if x := d.compare(ctx, pin.Ref, manifest.File{Path: own, Digest: pin.Digest, Mode: pin.Mode}, known); x != nil {
+			found = append(found, x)
+		}
+	}
+	k, ok := d.Working.Kind(pin.Ref.Kind)
+	if !ok {
+		return found, t // its extractor is gone, which is reported
+	}
+	dir, name := path.Split(k.Dir + "/" + pin.Ref.ID)
+	beside := d.folder(path.Clean(dir))
+	if beside.err != nil && own == "" && !errors.Is(beside.err, fs.ErrNotExist) {
+		if _, err := d.Working.All(ctx, pin.Ref); err != nil {
+			found = append(found, &Difference{Kind: Unreadable, Ref: pin.Ref, Path: path.Clean(dir), Expected: pin.Digest, Err: err})
+		}
+	}
+	for _, ext := range k.Extensions {
+		at := dir + name + ext
+		if e, ok := beside.entries[name+ext]; ok && at != own && !e.IsDir() {
+			if x := d.other(ctx, pin, at); x != nil {
+				found = append(found, x)
+			}
+		}
+	}
+	return found, t
+}
+
+// tool reads a pinned tool in the working tree; it is nil for what is none.
+func (d *drift) tool(ctx context.Context, pin *file.Pin) *tool {
+	if pin.Ref.Kind != "tool" {
+		return nil
+	}
+	f, err := d.Working.At(d.space, pin.Path)
+	if err != nil {
+		return nil
+	}
+	it, err := d.Working.Load(ctx, f)
+	if err != nil {
+		return nil
+	}
+	t := &tool{pin: pin, it: it}
+	t.anchor, t.err = d.Admit.Anchor(ctx, it)
+	return t
+}
+
+// other looks at a file that would be the item of a pin, and is another one than is pinned.
+func (d *drift) other(ctx context.Context, pin *file.Pin, at string) *Difference {
+	f, err := d.Working.At(d.space, at)
+	var it *ai.Item
+	if err == nil {
+		it, err = d.Working.Load(ctx, f)
+	}
+	switch {
+	case errors.Is(err, ai.ErrAsset):
+		return nil
+	case err != nil:
+		return &Difference{Kind: Unreadable, Ref: pin.Ref, Path: at, Expected: pin.Digest, Err: err}
+	}
+	return &Difference{Kind: Unpinned, Ref: pin.Ref, Path: at, Expected: pin.Digest, Found: it.Raw}
+}
+
+// compare compares one file, whose digest may be known; nil if nothing is different.
+func (d *drift) compare(ctx context.Context, ref model.Ref, want manifest.File, known cas.Digest) *Difference {
+	x := &Difference{Kind: Changed, Ref: ref, Path: want.Path, Expected: want.Digest}
+	mode, err := lock.ModeOf(d.space, want.Path)
+	if err == nil && known.IsZero() {
+		h := cas.NewHasher()
+		err = d.read(ctx, want.Path, h)
+		known = h.Digest()
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.Kind = Gone
+	case err != nil:
+		x.Kind, x.Err = Unreadable, err
+	case known != want.Digest:
+		x.Found, x.OnlyLineEndings = known, d.sameText(ctx, want)
+	case mode != want.Mode:
+		x.Found, x.OnlyMode = known, true
+	default:
+		return nil
+	}
+	return x
+}
+
+// leaders returns one tool of those that work from one directory: all of them have the same files, each its own among
+// them.
+func (d *drift) leaders(tools []*tool) (first []*tool) {
+	type group struct {
+		dir, below string
+		files      cas.Digest
+	}
+	done := map[group]bool{}
+	for _, t := range tools {
+		if t != nil {
+			if _, ok := errors.AsType[*ai.ChainError](t.err); ok {
+				d.broken = append(d.broken, &Difference{Kind: Unreadable, Ref: t.pin.Ref, Err: t.err})
+				continue
+			}
+		}
+		switch {
+		case t == nil || t.err == nil && t.anchor == nil && t.pin.Files.IsZero():
+			continue
+		case t.err == nil && t.anchor != nil:
+			g := group{t.anchor.Dir, t.anchor.Below, t.pin.Files}
+			if done[g] && !t.pin.Files.IsZero() {
+				continue
+			}
+			done[g] = true
+		}
+		first = append(first, t)
+	}
+	return first
+}
+
+// tree compares the other files of a tool.
+func (d *drift) tree(ctx context.Context, t *tool) (found []*Difference) {
+	now, err := (*tree.Tree)(nil), t.err
+	if err == nil {
+		now, err = d.Admit.Tree(ctx, t.it)
+	}
+	if err != nil {
+		return []*Difference{{Kind: Unreadable, Ref: t.pin.Ref, Err: err}}
+	}
+	pinned := map[string]manifest.File{}
+	for _, f := range d.Tree(t.pin.Files) {
+		pinned[f.Path] = f
+	}
+	delete(pinned, t.pin.Path)
+	if now != nil {
+		for _, f := range now.Files {
+			at := path.Join(t.anchor.Dir, f.Path)
+			want, ok := pinned[at]
+			delete(pinned, at)
+			switch {
+			case !ok:
+				found = append(found, &Difference{Kind: Added, Ref: t.pin.Ref, Path: at, Found: f.Raw})
+			case want.Digest != f.Raw || want.Mode != f.Mode:
+				if x := d.compare(ctx, t.pin.Ref, want, f.Raw); x != nil {
+					found = append(found, x)
+				}
+			}
+		}
+	}
+	for _, want := range pinned {
+		// What is there and isn't the tool's any more, because it has no anchor now, is no difference of the file's.
+		if x := d.compare(ctx, t.pin.Ref, want, cas.Digest{}); x != nil {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// kinds looks for kinds that are made by other extractors than the pinned ones.
+func (d *drift) kinds(pins []*file.Pin) {
+	checked := map[string]bool{}
+	for _, pin := range pins {
+		name := pin.Ref.Kind
+		if checked[name] {
+			continue
+		}
+		checked[name] = true
+		was, ok := d.Pinned.Kind(name)
+		now, still := d.Working.Kind(name)
+		if ok && still && was.From != now.From && now.From != "" {
+			d.add(&Difference{Kind: Unpinned, Ref: model.Ref{Kind: "tool", ID: now.From}})
+		}
+	}
+}
+
+// config looks for config of the project that the lock doesn't know: all of it is merged into what is there.
+func (d *drift) config(ctx context.Context) error {
+	listing, err := d.Working.Files(ctx, config)
+	if err != nil {
+		return err
+	}
+	for _, f := range listing.Files {
+		if f.Space != d.space {
+			continue
+		}
+		if pin := d.Pin(f.Ref); pin == nil || pin.From != d.from {
+			d.add(&Difference{Kind: Unpinned, Ref: f.Ref, Path: f.Path})
+		}
+	}
+	for _, p := range listing.Problems {
+		if p.Space == d.space {
+			d.add(&Difference{Kind: Unreadable, Ref: p.Ref, Path: p.Path, Err: p})
+		}
+	}
+	return nil
+}
+
+// folder returns what is in a directory of the working tree, read once.
+func (d *drift) folder(dir string) folder {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, ok := d.folders[dir]
+	if ok {
+		return f
+	}
+	entries, err := fs.ReadDir(d.space.FS, dir)
+	f = folder{entries: make(map[string]fs.DirEntry, len(entries)), err: err}
+	for _, e := range entries {
+		f.entries[e.Name()] = e
+	}
+	d.folders[dir] = f
+	return f
+}

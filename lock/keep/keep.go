@@ -1,0 +1,326 @@
+// Package keep makes a store keep what a lock names until the lock is replaced, and what a set names while in use.
+package keep
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock"
+)
+
+// A Keeper is a store that keeps what has a name in it, as *disk.Store does.
+type Keeper interface {
+	cas.Store
+	cas.Batcher
+	Ref(name string) (cas.ID, error)
+	SetRef(ctx context.Context, name string, old, id cas.ID) error
+}
+
+// Refs begins the names of what stores keep for locks. Behind it stand the first 16 digits of the digest of the
+// lock's path, and for the manifest of each bundle "/" and the digits of its id:
+//
+//	locked/PLACE        the tree of all files that the lock names, with the path in the file "path"; and in "before" the
+//	                    tree of the lock that is still there, while one is being written in its place
+//	locked/PLACE/HEX    the document
+const Refs = "locked/"
+
+func refOf(path string) string {
+	sum := cas.Sum([]byte(path))
+	return Refs + hex.EncodeToString(sum[:8])
+}
+
+// Lock makes a store, which has them, keep the objects of the lock at a path, and no longer what another lock there
+// named before.
+func Lock(ctx context.Context, s Keeper, path string, objects []lock.Object) error {
+	return update(ctx, s, path, objects, false)
+}
+
+// Commit replaces the lock at a path by one whose objects the store has. While write runs the store keeps the objects
+// of both locks, so that a crash loses neither.
+func Commit(ctx context.Context, s Keeper, path string, objects []lock.Object, write func() error) error {
+	if err := update(ctx, s, path, objects, true); err != nil {
+		return err
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	return Lock(ctx, s, path, objects)
+}
+
+// update makes the store keep objects, and with too also what it kept for the place before. A ref that no list names
+// would stay for good if the process dies, so a document is listed before it has a ref, until after it has none.
+func update(ctx context.Context, s Keeper, path string, objects []lock.Object, too bool) error {
+	name := refOf(path)
+	old, err := documents(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	unlisted := func(o lock.Object) bool { return o.Kind == cas.Document && !slices.Contains(old, o.Digest) }
+	if !too && slices.ContainsFunc(objects, unlisted) {
+		if err := update(ctx, s, path, objects, true); err != nil {
+			return err
+		}
+	}
+	kept, before := objects, cas.ID{}
+	if too {
+		if kept, before, err = withOld(ctx, s, name, objects, old); err != nil {
+			return err
+		}
+	}
+	tree, err := treeOf(ctx, s, path, kept, before)
+	if err != nil {
+		return err
+	}
+	if too {
+		if err := setRef(ctx, s, name, tree); err != nil {
+			return err
+		}
+	}
+	wanted := map[cas.Digest]bool{}
+	for _, o := range kept {
+		if o.Kind != cas.Document || wanted[o.Digest] {
+			continue
+		}
+		wanted[o.Digest] = true
+		if err := setRef(ctx, s, name+"/"+digits(o.Digest), o.ID); err != nil {
+			return err
+		}
+	}
+	for _, d := range old {
+		if !wanted[d] {
+			if err := setRef(ctx, s, name+"/"+digits(d), cas.ID{}); err != nil {
+				return err
+			}
+		}
+	}
+	return setRef(ctx, s, name, tree)
+}
+
+// withOld adds to objects the old documents that have a ref, and returns the tree that the place has.
+func withOld(
+	ctx context.Context, s Keeper, name string, objects []lock.Object, old []cas.Digest,
+) (all []lock.Object, before cas.ID, err error) {
+	if before, err = s.Ref(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, cas.ID{}, err
+	}
+	all = slices.Clip(objects)
+	for _, d := range old {
+		if _, err := s.Ref(name + "/" + digits(d)); errors.Is(err, fs.ErrNotExist) {
+			continue // a process died before it had one, or after
+		} else if err != nil {
+			return nil, cas.ID{}, err
+		}
+		id := cas.ID{Kind: cas.Document, Digest: d}
+		if !slices.ContainsFunc(all, func(o lock.Object) bool { return o.ID == id }) {
+			all = append(all, lock.Object{ID: id})
+		}
+	}
+	return all, before, nil
+}
+
+// A Holder is a store that leaves alone what a process has pinned, until that process lets go or ends, as *disk.Store
+// does.
+type Holder interface {
+	Keeper
+	Pin(ctx context.Context, ids ...cas.ID) (release func() error, err error)
+}
+
+// Hold keeps what a set names, which the store has, for as long as the set is in use: the lock may be
+// another one by then, or gone.
+func Hold(ctx context.Context, store Holder, s *lock.Set) (release func() error, err error) {
+	objects, err := s.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := treeOf(ctx, store, "", objects, cas.ID{})
+	if err != nil {
+		return nil, err
+	}
+	ids := []cas.ID{tree}
+	for _, o := range objects {
+		if o.Kind == cas.Document {
+			ids = append(ids, o.ID)
+		}
+	}
+	return store.Pin(ctx, ids...)
+}
+
+// Forget lets a store no longer keep what the lock at a path named.
+func Forget(ctx context.Context, s Keeper, path string) error {
+	name := refOf(path)
+	old, err := documents(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	for _, d := range old {
+		if err := setRef(ctx, s, name+"/"+digits(d), cas.ID{}); err != nil {
+			return err
+		}
+	}
+	return setRef(ctx, s, name, cas.ID{})
+}
+
+// Path returns the path of the lock that a ref of Refs was made for, "" if it is of another sort.
+func Path(ctx context.Context, s Keeper, ref string) (string, error) {
+	if !strings.HasPrefix(ref, Refs) || strings.Count(ref, "/") != 1 {
+		return "", nil
+	}
+	id, err := s.Ref(ref)
+	if err != nil {
+		return "", err
+	}
+	entries, err := cas.ReadTree(ctx, s, id.Digest)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if e.Name != pathFile || e.Size > maxPath {
+			continue
+		}
+		b, err := read(ctx, s, e.ID())
+		return string(b), err
+	}
+	return "", nil
+}
+
+const (
+	pathFile      = "path"
+	documentsFile = "documents"
+	beforeDir     = "before"
+	maxPath       = 64 << 10
+)
+
+func digits(d cas.Digest) string { return hex.EncodeToString(d[:]) }
+
+// documents are the manifests for which there are refs: they stand in a file of the tree, since a store may have more
+// refs than anybody wants to list.
+func documents(ctx context.Context, s Keeper, name string) (all []cas.Digest, err error) {
+	// If the list is damaged, its refs stay: a new lock must not fail for that.
+	defer func() {
+		if errors.Is(err, cas.ErrDamaged) {
+			all, err = nil, nil
+		}
+	}()
+	id, err := s.Ref(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := cas.ReadTree(ctx, s, id.Digest)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Name != documentsFile {
+			continue
+		}
+		b, err := read(ctx, s, e.ID())
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(b)) {
+			if d, err := cas.ParseDigest(strings.TrimSuffix(line, "\n")); err == nil {
+				all = append(all, d)
+			}
+		}
+	}
+	return all, nil
+}
+
+// treeOf puts the tree of all files. It has a directory for each first byte of a digest, so that a lock that changed a
+// little shares nearly all of it with the one before. The tree that was there before is in it too, if there is one.
+func treeOf(ctx context.Context, s Keeper, path string, objects []lock.Object, before cas.ID) (cas.ID, error) {
+	var files [256][]cas.Entry
+	var docs strings.Builder
+	for _, o := range objects {
+		e := cas.Entry{Name: digits(o.Digest), Digest: o.Digest, Mode: cas.File, Size: o.Size}
+		switch o.Kind {
+		case cas.Document:
+			docs.WriteString(o.Digest.String() + "\n")
+			continue
+		case cas.TreeKind:
+			// Not below its own digits: a blob may have the same.
+			e.Name, e.Mode, e.Size = e.Name+".tree", cas.Dir, 0
+		}
+		files[o.Digest[0]] = append(files[o.Digest[0]], e)
+	}
+	batch, err := s.Batch(ctx)
+	if err != nil {
+		return cas.ID{}, err
+	}
+	defer batch.Close()
+	var root []cas.Entry
+	for name, text := range map[string]string{pathFile: path, documentsFile: docs.String()} {
+		d, err := batch.PutBytes(ctx, cas.Blob, []byte(text))
+		if err != nil {
+			return cas.ID{}, err
+		}
+		root = append(root, cas.Entry{Name: name, Digest: d, Mode: cas.File, Size: int64(len(text))})
+	}
+	if before.Kind == cas.TreeKind {
+		root = append(root, cas.Entry{Name: beforeDir, Digest: before.Digest, Mode: cas.Dir})
+	}
+	for i, entries := range files {
+		if len(entries) == 0 {
+			continue
+		}
+		d, err := putTree(ctx, batch, entries)
+		if err != nil {
+			return cas.ID{}, err
+		}
+		root = append(root, cas.Entry{Name: hex.EncodeToString([]byte{byte(i)}), Digest: d, Mode: cas.Dir})
+	}
+	d, err := putTree(ctx, batch, root)
+	if err != nil {
+		return cas.ID{}, err
+	}
+	return cas.ID{Kind: cas.TreeKind, Digest: d}, batch.Commit(ctx)
+}
+
+func putTree(ctx context.Context, batch cas.Batch, entries []cas.Entry) (cas.Digest, error) {
+	slices.SortFunc(entries, func(a, b cas.Entry) int { return cmp.Compare(a.Name, b.Name) })
+	b, err := cas.AppendTree(nil, entries)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	return batch.PutBytes(ctx, cas.TreeKind, b)
+}
+
+// setRef makes a name stand for an object, whatever it stood for: the zero ID is none.
+func setRef(ctx context.Context, s Keeper, name string, id cas.ID) error {
+	for {
+		old, err := s.Ref(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if old == id {
+			return nil
+		}
+		if err = s.SetRef(ctx, name, old, id); err == nil {
+			return nil
+		}
+		if now, again := s.Ref(name); again == nil && now != old || errors.Is(again, fs.ErrNotExist) && old != (cas.ID{}) {
+			continue // another process was quicker
+		}
+		return err
+	}
+}
+
+// read reads a small blob.
+func read(ctx context.Context, s cas.Getter, id cas.ID) ([]byte, error) {
+	o, err := s.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	return io.ReadAll(o)
+}

@@ -1,0 +1,101 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/resolve"
+)
+
+// A holding is sources in which some bundles stay as they were locked: those from repositories, whose branches and
+// tags move on, and those from directories and archives when newer versions are listed.
+type holding struct {
+	Sources
+	r    *Request
+	held map[string]*file.Bundle
+	tips bool // what their sources have now counts too
+	tell bool // no lock is made of it: what can't be read any more of what is locked needs nothing
+}
+
+// held returns the bundles from repositories that the old lock has and the requirements still let be; with places also those
+// from directories and archives, which have one version at a time as well.
+func (r *Request) held(places bool) map[string]*file.Bundle {
+	held := map[string]*file.Bundle{}
+	if r.Old == nil {
+		return held
+	}
+	was := map[string]project.Source{}
+	for _, need := range r.Old.Requires {
+		was[need.ID] = need.Source
+	}
+	for _, need := range r.Project.Requires {
+		b := r.Old.Bundle(need.ID)
+		if _, ofGit := need.Source.Git(); !ofGit && !(places && !need.Source.Index) || b == nil || !need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
+			continue
+		}
+		// Another branch or tag is asked for, whatever commit it is.
+		if need.Source == b.Source || need.Source == was[need.ID] && need.Source.Allows(b.Source) {
+			held[need.ID] = b
+		}
+	}
+	return held
+}
+
+// Versions implements resolve.Sources.
+func (h *holding) Versions(ctx context.Context, id string) ([]resolve.Candidate, error) {
+	b := h.held[id]
+	if b == nil {
+		return h.Sources.Versions(ctx, id)
+	}
+	needs, err := h.r.requires(ctx, *b)
+	if err != nil && (!h.tell || ctx.Err() != nil) {
+		return nil, err
+	}
+	locked := resolve.Candidate{Version: b.Version, Requires: map[string]semver.Range{}}
+	for _, n := range needs {
+		if locked.Requires[n.BundleID], err = semver.Parse(n.Version); err != nil {
+			return nil, err
+		}
+	}
+	if !h.tips {
+		return []resolve.Candidate{locked}, nil
+	}
+	now, err := h.Sources.Versions(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return append(slices.DeleteFunc(slices.Clone(now), func(c resolve.Candidate) bool { return c.Version == b.Version }), locked), nil
+}
+
+// Manifest implements Sources.
+func (h *holding) Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error) {
+	if b := h.held[id]; b != nil && b.Version == version {
+		return b.Manifest, b.Source, nil
+	}
+	return h.Sources.Manifest(ctx, id, version)
+}
+
+// chooseHeld chooses versions with the bundles of repositories as they are locked. Only if that can't be, those that the
+// repositories have now count too, and only if that doesn't help, they alone. From then on the request has the sources that
+// were asked.
+func (r *Request) chooseHeld(ctx context.Context) (*resolve.Resolution, error) {
+	sources := r.Sources
+	if held := r.held(false); len(held) > 0 {
+		for _, tips := range []bool{false, true} {
+			r.Sources = &holding{Sources: sources, r: r, held: held, tips: tips}
+			res, err := r.resolve(ctx)
+			_, conflict := errors.AsType[*resolve.ConflictError](err)
+			_, none := errors.AsType[*resolve.NoVersionError](err)
+			if !conflict && !none {
+				return res, err
+			}
+			r.Sources = sources
+		}
+	}
+	return r.resolve(ctx)
+}

@@ -1,0 +1,430 @@
+// Package relock makes the lock of a project, or makes it anew. It chooses versions where requirements changed, brings what
+// isn't in the store, and pins everything that the roots reach. It writes no file.
+//
+// A bundle from a repository of git stays at the commit that is locked, while its branch or tag goes on: until it is to be
+// updated, rye.yaml names another place, revision or range, or the other bundles fit no version but a newer one. Where a
+// Toolchain is given its programs are pinned for this platform; the lines of others stay, and so do those of programs
+// that aren't on this machine. Set.Program finds a line.
+//
+// Of the packages that tools list, what the old lock has stays as long as the list does. What isn't listed any more goes.
+// Two tools may list two versions of a package, but not two files for one name.
+package relock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/snapshot"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/closure"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/resolve"
+	"github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/manifest"
+)
+
+// Sources is where bundles come from, as *source.Sources says it.
+type Sources interface {
+	resolve.Sources
+	// Manifest returns which bundle a version is, and where it comes from.
+	Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error)
+	// Requires returns what a bundle needs. It looks into the store first.
+	Requires(ctx context.Context, want file.Bundle) ([]manifest.Require, error)
+	// Bring brings a bundle into the store, whole and verified. Below are the spaces of what it needs, and the library.
+	Bring(ctx context.Context, want file.Bundle, below []*ai.Space) (*bundle.Bundle, error)
+}
+
+// A Request says what is to be locked, and what may change.
+type Request struct {
+	Project   *project.Project // what rye.yaml says
+	Old       *file.Lock       // the existing lock; nil if there is none
+	Sides     []*file.Lock     // the locks that git was to merge, if Old was made of them; nil for an unreadable one
+	Update    []string         // bundles to bring to the newest version that is allowed; lock.Library is one of them
+	UpdateAll bool
+	Resolve   bool // choose versions again although the requirements are those of Old
+	Env
+}
+
+// An Env is what locking needs from outside.
+type Env struct {
+	Sources Sources
+	Files   cas.Getter // where Sources brings bundles to
+	Pinned  *lock.Set  // Old with all that it names, used when only a bundle's pinned items are available; may be nil
+	Library *ai.Space
+	// Ready runs with the chosen bundles, once they are here and before any item is looked at. Optional.
+	Ready func(bundles []file.Bundle) error
+	// View puts the project's and the user's spaces over the system spaces that it is given. The caller calls done.
+	View      func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
+	Store     closure.Store // is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept
+	Packages  Packages      // nil: a package that isn't in Old is an error
+	Toolchain Toolchain     // finds the programs to pin; nil: programs stay as in Old
+}
+
+// A Made is a lock that was made, and how.
+type Made struct {
+	Lock    *file.Lock
+	Bytes   []byte // the file
+	Changes []file.Change
+	Closure *closure.Closure
+	Bundles []*bundle.Bundle // in the order of Lock.Bundles
+	Unfound []error          // programs that aren't on this machine
+	Unasked []string         // packages whose changed list allows files that no registry could be asked for
+}
+
+// Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots can
+// reach. It writes no file.
+func Make(ctx context.Context, r Request) (*Made, error) {
+	if r.Old == nil {
+		r.Old = &file.Lock{}
+	}
+	bundles, err := r.choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.make(ctx, bundles, false)
+}
+
+// MakeUser locks the user's space. No version is chosen: of the installed bundles, which are sorted by id and require no
+// others, those are locked that an item reaches.
+func MakeUser(ctx context.Context, r Request, installed []file.Bundle) (*Made, error) {
+	if r.Old == nil {
+		r.Old = &file.Lock{}
+	}
+	return r.make(ctx, installed, true)
+}
+
+func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*Made, error) {
+	m := &Made{}
+	system, err := r.bring(ctx, m, bundles)
+	if err != nil {
+		return nil, err
+	}
+	if r.Ready != nil {
+		if err := r.Ready(bundles); err != nil {
+			return nil, err
+		}
+	}
+	view, admit, done, err := r.View(ctx, append(system, r.Library))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.AllRoots(), User: user, Store: r.Store})
+	if err != nil {
+		return nil, err
+	}
+	if user {
+		bundles = m.reached(bundles)
+	}
+	programs, err := r.toolchain(ctx, m, view)
+	if err != nil {
+		return nil, err
+	}
+	artifacts, err := r.artifacts(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	m.Lock = &file.Lock{
+		Requires: r.Project.Requires, Bundles: bundles, Pins: m.Closure.Pins,
+		Toolchain: programs, Artifacts: artifacts, Definitions: definitions(r.Old.Definitions, m.Closure.Definitions),
+	}
+	if err := r.sameLibrary(m.Lock); err != nil {
+		return nil, err
+	}
+	if m.Bytes, err = file.Append(nil, m.Lock); err != nil {
+		return nil, err
+	}
+	if m.Lock, err = file.Parse(m.Bytes); err != nil { // which sorts it
+		return nil, err
+	}
+	m.Changes = file.Diff(r.Old, m.Lock)
+	return m, nil
+}
+
+// Choose chooses versions of the bundles, and nothing more. Of what has one version at a time both count: what is locked, and
+// what its directory, archive, branch or tag is now.
+func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
+	if held := r.held(true); len(held) > 0 {
+		r.Sources = &holding{Sources: r.Sources, r: &r, held: held, tips: true, tell: true}
+	}
+	return r.resolve(ctx)
+}
+
+// resolve chooses versions of what the sources have.
+func (r *Request) resolve(ctx context.Context) (*resolve.Resolution, error) {
+	request := resolve.Request{Requires: map[string]semver.Range{}, Keep: map[string]string{}, UpdateAll: r.UpdateAll}
+	for _, need := range r.Project.Requires {
+		request.Requires[need.ID] = need.Range
+	}
+	if r.Old != nil {
+		for _, b := range r.Old.Bundles {
+			request.Keep[b.ID] = b.Version
+		}
+	}
+	for _, id := range r.Update {
+		if id != lock.Library {
+			request.Update = append(request.Update, id)
+		}
+	}
+	return resolve.Resolve(ctx, r.Sources, request)
+}
+
+// reached leaves the bundles that something is pinned from, and what these require.
+func (m *Made) reached(bundles []file.Bundle) (left []file.Bundle) {
+	at := map[string]int{}
+	for i, b := range bundles {
+		at[b.ID] = i
+	}
+	used := make([]bool, len(bundles))
+	var use func(id string)
+	use = func(id string) {
+		i, ok := at[id]
+		if !ok || used[i] {
+			return
+		}
+		used[i] = true
+		for _, n := range m.Bundles[i].Requires {
+			use(n.BundleID)
+		}
+	}
+	for i := range m.Closure.Pins {
+		if id, ok := strings.CutPrefix(m.Closure.Pins[i].From, file.System); ok {
+			use(id)
+		}
+	}
+	var with []*bundle.Bundle
+	for i, b := range bundles {
+		if used[i] {
+			left, with = append(left, b), append(with, m.Bundles[i])
+		}
+	}
+	m.Bundles = with
+	return left
+}
+
+// choose returns the bundles of the lock, sorted by id. Without a change no source is asked.
+func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
+	updates := r.UpdateAll || slices.ContainsFunc(r.Update, func(id string) bool { return id != lock.Library })
+	if !updates && !r.Resolve && slices.EqualFunc(SortedRequires(r.Project.Requires), r.Old.Requires, sameRequirement) {
+		settled, err := r.settled(ctx)
+		if err != nil || settled {
+			return r.Old.Bundles, err
+		}
+	}
+	res, err := r.chooseHeld(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []file.Bundle
+	for _, b := range res.Bundles {
+		// A version that stays is the bundle that it was: another one under its version is no matter of choosing.
+		if old := r.Old.Bundle(b.ID); old != nil && old.Version == b.Version && !slices.Contains(r.Update, b.ID) && !r.UpdateAll {
+			if _, from, err := r.Sources.Manifest(ctx, b.ID, b.Version); err == nil && from == old.Source {
+				out = append(out, *old)
+				continue
+			}
+		}
+		id, from, err := r.Sources.Manifest(ctx, b.ID, b.Version)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, file.Bundle{ID: b.ID, Version: b.Version, Manifest: id, Source: from})
+	}
+	return out, nil
+}
+
+// settled reports whether the bundles of the old lock are all that its requirements need, each in a version that will do.
+func (r *Request) settled(ctx context.Context) (bool, error) {
+	used := map[string]bool{}
+	ok := true
+	var visit func(id, versions string) error
+	visit = func(id, versions string) error {
+		b := r.Old.Bundle(id)
+		allowed, err := semver.Parse(versions)
+		if b == nil || err != nil || !allowed.Contains(b.Version) {
+			ok = false
+			return nil
+		}
+		if used[id] {
+			return nil
+		}
+		used[id] = true
+		needs, err := r.requires(ctx, *b)
+		for _, n := range needs {
+			if err == nil && ok {
+				err = visit(n.BundleID, n.Version)
+			}
+		}
+		return err
+	}
+	for _, need := range r.Old.Requires {
+		if err := visit(need.ID, need.Text); err != nil {
+			return false, err
+		}
+	}
+	return ok && len(used) == len(r.Old.Bundles) && r.placed(), nil
+}
+
+// placed reports whether every bundle of the old lock comes from where its requirements let it come from: the source
+// that is named for it, or else one of the indexes. A place that only the lock names is never asked.
+func (r *Request) placed() bool {
+	named, indexes := map[string]project.Source{}, map[project.Source]bool{}
+	for _, need := range r.Old.Requires {
+		named[need.ID] = need.Source
+		indexes[need.Source] = need.Source.Index
+	}
+	return !slices.ContainsFunc(r.Old.Bundles, func(b file.Bundle) bool {
+		from, ok := named[b.ID]
+		return ok && !from.Allows(b.Source) || !ok && !indexes[b.Source]
+	})
+}
+
+// bring brings the bundles, those first that others need, and returns their spaces in the order of their ids.
+func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]*ai.Space, error) {
+	m.Bundles = make([]*bundle.Bundle, len(bundles))
+	spaces := make([]*ai.Space, len(bundles))
+	at := map[string]int{}
+	for i, b := range bundles {
+		at[b.ID] = i
+	}
+	var path []string
+	var visit func(i int) error
+	visit = func(i int) error {
+		if spaces[i] != nil {
+			return nil
+		}
+		b := bundles[i]
+		if slices.Contains(path, b.ID) {
+			return fault.New(fault.Circular, "bundles require each other in a cycle: %s", strings.Join(append(path[slices.Index(path, b.ID):], b.ID), " → "))
+		}
+		path = append(path, b.ID)
+		defer func() { path = path[:len(path)-1] }()
+		needs, err := r.requires(ctx, b)
+		if err != nil {
+			return err
+		}
+		below := []*ai.Space{r.Library}
+		for _, n := range needs {
+			j, ok := at[n.BundleID]
+			if !ok {
+				return lock.Unmet(lock.BundleName(b.ID, b.Version), n.BundleID, n.Version, "")
+			}
+			if err := visit(j); err != nil {
+				return err
+			}
+			below = append(below, spaces[j])
+		}
+		m.Bundles[i], err = r.Sources.Bring(ctx, b, below)
+		if r.pinned(b) != nil && elsewhere(err) {
+			// All that is pinned is here, as where it was vendored; what isn't can't be pinned now.
+			m.Bundles[i], spaces[i] = r.pinned(b), r.Pinned.Space(file.System+b.ID)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		spaces[i] = BundleSpace(ctx, r.Files, m.Bundles[i])
+		return nil
+	}
+	for i := range bundles {
+		if err := visit(i); err != nil {
+			return nil, err
+		}
+	}
+	return spaces, nil
+}
+
+// elsewhere reports whether a bundle is neither here nor available: offline, or from a source that isn't there, as a
+// directory beside the project on another machine.
+func elsewhere(err error) bool {
+	_, offline := errors.AsType[*source.OfflineError](err)
+	return offline || errors.Is(err, fs.ErrNotExist)
+}
+
+// pinned returns a bundle of the old lock that is there, nil if it isn't.
+func (r *Request) pinned(b file.Bundle) *bundle.Bundle {
+	if r.Pinned == nil {
+		return nil
+	}
+	if have := r.Pinned.Bundle(b.ID); have != nil && have.ID == b.Manifest {
+		return have
+	}
+	return nil
+}
+
+func (r *Request) requires(ctx context.Context, b file.Bundle) ([]manifest.Require, error) {
+	if have := r.pinned(b); have != nil {
+		return have.Requires, nil
+	}
+	return r.Sources.Requires(ctx, b)
+}
+
+// Bring brings the bundles of the old lock, and no others.
+func Bring(ctx context.Context, r Request) ([]*bundle.Bundle, error) {
+	var m Made
+	_, err := r.bring(ctx, &m, r.Old.Bundles)
+	return m.Bundles, err
+}
+
+// BundleSpace returns all items of a bundle, whose files are in a store, as a space.
+func BundleSpace(ctx context.Context, files cas.Getter, b *bundle.Bundle) *ai.Space {
+	s := &ai.Space{Label: file.System + b.BundleID, Level: ai.System, FS: snapshot.FS(ctx, files, b.Files, ".ai")}
+	for _, n := range b.Requires {
+		s.Requires = append(s.Requires, file.System+n.BundleID)
+	}
+	return s
+}
+
+// sameLibrary refuses what the library would change without having been asked to.
+func (r *Request) sameLibrary(l *file.Lock) error {
+	if r.UpdateAll || slices.Contains(r.Update, lock.Library) {
+		return nil
+	}
+	var other []lock.StdItem
+	for _, p := range l.Pins {
+		old := r.Old.Pin(p.Ref)
+		if p.From != file.FromStd || old == nil || old.From != file.FromStd {
+			continue
+		}
+		switch {
+		case old.Digest != p.Digest:
+			other = append(other, lock.StdItem{Ref: p.Ref, Expected: old.Digest, Found: p.Digest})
+		case old.Tree != p.Tree:
+			other = append(other, lock.StdItem{Ref: p.Ref, Expected: old.Tree, Found: p.Tree, Tree: true})
+		}
+	}
+	if len(other) > 0 {
+		return &lock.StdError{Items: other}
+	}
+	return nil
+}
+
+// definitions are those that the closure makes, and of the old ones all that aren't of config.
+func definitions(old, made []file.Definition) []file.Definition {
+	out := slices.Clone(made)
+	for _, d := range old {
+		if !strings.HasPrefix(d.Name, "config:") {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// SortedRequires returns requirements in the order of a lock.
+func SortedRequires(list []project.Requirement) []project.Requirement {
+	return slices.SortedFunc(slices.Values(list), func(a, b project.Requirement) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+func sameRequirement(a, b project.Requirement) bool {
+	return a.ID == b.ID && a.Text == b.Text && a.Source == b.Source
+}

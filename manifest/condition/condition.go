@@ -1,0 +1,251 @@
+package condition
+
+import (
+	"cmp"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// Limits of a condition.
+const (
+	MaxText  = 4096 // bytes of a text
+	maxNodes = 1000
+	maxDepth = 16
+	maxValue = 1000 // bytes of a string that contains and regex search for
+	maxList  = 256
+)
+
+// A Condition is about a document. It never changes, and is safe for many goroutines. The zero value always holds.
+type Condition struct {
+	join        string // any, all or not; "" with an operator compares
+	of          []*Condition
+	op          string
+	left, right operand
+	regex       *regexp.Regexp // of contains and regex
+}
+
+// An operand is one side of a comparison: a path, a product, or a value.
+type operand struct {
+	path    []string
+	product []operand
+	value   any
+}
+
+// Names are one value with several names.
+type Names []string
+
+// An Answer says whether a condition holds.
+type Answer int
+
+// The answers. Unknown: something can't be compared, and decides.
+const (
+	No Answer = iota
+	Unknown
+	Yes
+)
+
+func answer(yes bool) Answer {
+	if yes {
+		return Yes
+	}
+	return No
+}
+
+// Holds reports whether the condition holds for a document. What can't be compared doesn't hold.
+func (c *Condition) Holds(doc any) bool { return c.ask(doc, No) == Yes }
+
+// Ask is Holds for callers that must know whether something couldn't be compared.
+func (c *Condition) Ask(doc any) Answer { return c.ask(doc, Unknown) }
+
+func (c *Condition) ask(doc any, unknown Answer) Answer {
+	switch c.join {
+	case "any":
+		best := No
+		for _, o := range c.of {
+			best = max(best, o.ask(doc, unknown))
+		}
+		return best
+	case "all":
+		worst := Yes
+		for _, o := range c.of {
+			worst = min(worst, o.ask(doc, unknown))
+		}
+		return worst
+	case "not":
+		return Yes - c.of[0].ask(doc, unknown)
+	}
+	if c.op == "" {
+		return Yes
+	}
+	if a := c.compare(c.left.of(doc), c.right.of(doc)); a != Unknown {
+		return a
+	}
+	return unknown
+}
+
+// uncountable is a product that has no number. It equals nothing.
+type uncountable struct{}
+
+func (o *operand) of(doc any) any {
+	switch {
+	case o.product != nil:
+		n := 1.0
+		for i := range o.product {
+			factor, ok := number(o.product[i].of(doc))
+			if !ok {
+				return uncountable{}
+			}
+			n *= factor
+		}
+		return n
+	case o.path != nil:
+		return at(doc, o.path)
+	}
+	return o.value
+}
+
+// At returns the value of a document at a path; nil if there is none.
+func At(doc any, path string) any { return at(doc, strings.Split(path, ".")) }
+
+func at(v any, path []string) any {
+	for _, name := range path {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func (c *Condition) compare(v, want any) Answer {
+	if v == any(uncountable{}) || want == any(uncountable{}) {
+		return Unknown
+	}
+	switch c.op {
+	case "true":
+		b, ok := v.(bool)
+		if !ok {
+			return Unknown
+		}
+		return answer(b)
+	case "eq":
+		return answer(equal(v, want))
+	case "ne":
+		return answer(!equal(v, want))
+	case "exists":
+		return answer(v != nil)
+	case "in":
+		return answer(slices.ContainsFunc(want.([]any), func(one any) bool { return equal(v, one) }))
+	case "contains", "regex":
+		return c.search(v, want)
+	}
+	n, ok := order(v, want)
+	if !ok {
+		return Unknown
+	}
+	return answer(c.op == "gt" && n > 0 || c.op == "gte" && n >= 0 || c.op == "lt" && n < 0 || c.op == "lte" && n <= 0)
+}
+
+func (c *Condition) search(v, want any) Answer {
+	if list, ok := v.([]any); ok && c.op == "contains" {
+		return answer(slices.ContainsFunc(list, func(one any) bool { return equal(one, want) }))
+	}
+	switch v := v.(type) {
+	case nil:
+		return No
+	case string:
+		return answer(c.regex.MatchString(v))
+	case Names:
+		return answer(len(v) > 0 && c.regex.MatchString(v[0]))
+	case map[string]any, []any:
+		return Unknown
+	}
+	text, err := jcs.Append(nil, v)
+	if err != nil {
+		return Unknown
+	}
+	return answer(c.regex.Match(text))
+}
+
+// number returns a value as a number, if it is one.
+func number(v any) (float64, bool) {
+	if n, ok := v.(int); ok {
+		return float64(n), true
+	}
+	return jcs.Number(v)
+}
+
+// order compares two numbers or two strings. Other values have no order.
+func order(a, b any) (int, bool) {
+	if x, ok := number(a); ok {
+		y, ok := number(b)
+		return cmp.Compare(x, y), ok
+	}
+	x, ok := a.(string)
+	y, too := b.(string)
+	return strings.Compare(x, y), ok && too
+}
+
+func equal(a, b any) bool {
+	if names, ok := b.(Names); ok {
+		a, b = names, a
+	}
+	if names, ok := a.(Names); ok {
+		return slices.ContainsFunc(names, func(n string) bool { return n == b })
+	}
+	if x, ok := number(a); ok {
+		y, ok := number(b)
+		return ok && x == y
+	}
+	switch x := a.(type) {
+	case []any:
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, equal)
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for name, v := range x {
+			w, ok := y[name]
+			if !ok || !equal(v, w) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// Roots returns the first names of all paths, sorted, so that a caller can refuse those that its documents don't have.
+func (c *Condition) Roots() (all []string) {
+	for _, o := range c.of {
+		all = append(all, o.Roots()...)
+	}
+	all = append(append(all, c.left.roots()...), c.right.roots()...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (o *operand) roots() (all []string) {
+	for i := range o.product {
+		all = append(all, o.product[i].roots()...)
+	}
+	if o.path != nil {
+		all = append(all, o.path[0])
+	}
+	return all
+}

@@ -1,0 +1,177 @@
+package condition
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A Problem is something wrong in a condition.
+type Problem struct {
+	Field   string // as in "any[1].value"; "" for the condition as a whole
+	Message string
+}
+
+func (p *Problem) Error() string { return strings.TrimPrefix(p.Field+": ", ": ") + p.Message }
+
+// Read reads a condition in either form from JSON's values.
+func Read(v any) (*Condition, []*Problem) {
+	r := new(reader)
+	c := r.condition(v, "", 1)
+	if len(r.problems) > 0 {
+		return nil, r.problems
+	}
+	return c, nil
+}
+
+// Parse reads a condition as text. An error is a *Problem.
+func Parse(text string) (*Condition, error) {
+	c, problems := Read(text)
+	if problems != nil {
+		return nil, problems[0]
+	}
+	return c, nil
+}
+
+// A reader notes what is wrong.
+type reader struct {
+	problems []*Problem
+	nodes    int
+	full     bool // there are too many nodes, which is noted once
+}
+
+func (r *reader) bad(field, format string, args ...any) {
+	r.problems = append(r.problems, &Problem{field, fmt.Sprintf(format, args...)})
+}
+
+// room counts a node, and reports whether it may be there.
+func (r *reader) room(field string, depth int) bool {
+	if r.nodes++; r.nodes <= maxNodes && depth <= maxDepth {
+		return true
+	}
+	if !r.full {
+		r.full = true
+		r.bad(field, "more than %d conditions, or nested more than %d levels deep", maxNodes, maxDepth)
+	}
+	return false
+}
+
+func below(field, name string) string { return strings.TrimPrefix(field+"."+name, ".") }
+
+func (r *reader) condition(v any, field string, depth int) *Condition {
+	c := new(Condition)
+	if !r.room(field, depth) {
+		return c
+	}
+	switch v := v.(type) {
+	case string:
+		return r.text(v, field, depth)
+	case map[string]any:
+		r.object(c, v, field, depth)
+	default:
+		r.bad(field, "expected a condition")
+	}
+	return c
+}
+
+func (r *reader) object(c *Condition, v map[string]any, field string, depth int) {
+	for _, join := range []string{"any", "all", "not"} {
+		inner, ok := v[join]
+		if !ok {
+			continue
+		}
+		c.join = join
+		r.keys(v, field, join)
+		list, isList := inner.([]any)
+		switch {
+		case join == "not":
+			c.of = []*Condition{r.condition(inner, below(field, join), depth+1)}
+		case !isList || len(list) == 0:
+			r.bad(below(field, join), "expected a list of conditions")
+		default:
+			for i, one := range list {
+				c.of = append(c.of, r.condition(one, fmt.Sprintf("%s[%d]", below(field, join), i), depth+1))
+			}
+		}
+		return
+	}
+	if len(v) == 0 {
+		return
+	}
+	r.keys(v, field, "path", "op", "value")
+	path, _ := v["path"].(string)
+	c.left.path = strings.Split(path, ".")
+	if slices.Contains(c.left.path, "") {
+		r.bad(below(field, "path"), "invalid path %.100q", path)
+	}
+	c.op = "eq"
+	if op, ok := v["op"]; ok {
+		c.op, _ = op.(string)
+	}
+	value, given := v["value"]
+	r.compares(c, value, given, field)
+}
+
+func (r *reader) keys(v map[string]any, field string, keys ...string) {
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		if !slices.Contains(keys, key) {
+			r.bad(field, "unknown key %q: expected one of %s", key, strings.Join(keys, ", "))
+		}
+	}
+}
+
+// operators are those that have names.
+var operators = []string{"eq", "ne", "gt", "gte", "lt", "lte", "in", "contains", "regex", "exists"}
+
+// compares sets the value that a comparison is with.
+func (r *reader) compares(c *Condition, value any, given bool, field string) {
+	c.right.value = value
+	if !slices.Contains(operators, c.op) {
+		r.bad(below(field, "op"), "invalid operator %.100q: expected one of %s", c.op, strings.Join(operators, ", "))
+		return
+	}
+	if _, err := jcs.Append(nil, value); err != nil {
+		r.bad(below(field, "value"), "not a value of JSON: %v", err)
+		return
+	}
+	if wrong := c.checked(value, given); wrong != "" {
+		r.bad(below(field, "value"), "%s", wrong)
+	}
+}
+
+// checked returns what is wrong with the value that a comparison is with, and keeps what is made of it.
+func (c *Condition) checked(value any, given bool) string {
+	s, isText := value.(string)
+	_, isNumber := jcs.Number(value)
+	list, isList := value.([]any)
+	switch c.op {
+	case "exists":
+		if given {
+			return "not allowed with exists"
+		}
+	case "in":
+		if !isList || len(list) > maxList {
+			return fmt.Sprintf("expected a list of at most %d values", maxList)
+		}
+	case "gt", "gte", "lt", "lte":
+		if !isNumber && !isText {
+			return "expected a number or a string"
+		}
+	case "contains", "regex":
+		if !isText || s == "" || len(s) > maxValue {
+			return fmt.Sprintf("expected a string of 1 to %d bytes", maxValue)
+		}
+		if c.op == "contains" {
+			s = regexp.QuoteMeta(s)
+		}
+		var err error
+		if c.regex, err = regexp.Compile("(?i)" + s); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}

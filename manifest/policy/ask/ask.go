@@ -1,0 +1,249 @@
+package ask
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/manifest/condition"
+	"github.com/rye-build/rye/manifest/policy/glob"
+	"github.com/rye-build/rye/manifest/policy/globlist"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// An Answer says what becomes of a call. A greater one is stricter.
+type Answer uint8
+
+// The answers.
+const (
+	Allow Answer = iota
+	Ask
+	Refuse
+)
+
+var answers = []string{"allow", "ask", "refuse"}
+
+func (a Answer) String() string { return answers[a] }
+
+// Risks are the risks of tools, the least first.
+var Risks = []string{"read", "write", "infra", "money", "destructive"}
+
+// Bounds of the section.
+const (
+	maxLines   = 1000
+	maxExpires = 30 * 24 * time.Hour
+	// Expires is how long a question may be answered if no line says.
+	Expires = time.Hour
+)
+
+// about are the names that a condition's paths may begin with.
+var about = []string{"params", "caller", "tenant", "flow"}
+
+// Rules are the lines of a policy, in the order of its file.
+type Rules []Line
+
+// A Line says what becomes of some calls.
+type Line struct {
+	Name     string
+	Names    []string // globs; nil: all tools
+	Risk     string   // the least; "": any
+	When     string   // ""; always
+	Answer   Answer
+	Separate bool
+	Expires  time.Duration // 0: not said
+
+	globs []glob.Glob
+	when  *condition.Condition
+}
+
+// String returns the line in the words of the file: names: ["tool:acme/*"], risk: write, when: "params.x > 1", answer: ask.
+func (l *Line) String() string {
+	var parts []string
+	if l.Names != nil {
+		quoted := make([]string, len(l.Names))
+		for i, n := range l.Names {
+			quoted[i] = yamltree.Quote(n)
+		}
+		slices.Sort(quoted)
+		parts = append(parts, "names: ["+strings.Join(quoted, ", ")+"]")
+	}
+	if l.Risk != "" {
+		parts = append(parts, "risk: "+l.Risk)
+	}
+	if l.When != "" {
+		parts = append(parts, "when: "+yamltree.Quote(l.When))
+	}
+	parts = append(parts, "answer: "+l.Answer.String())
+	if l.Separate {
+		parts = append(parts, "separate: true")
+	}
+	if l.Expires != 0 {
+		parts = append(parts, "expires: "+yamltree.AgeText(l.Expires))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Read reads the section.
+func Read(section *yamltree.Node) (Rules, error) {
+	if len(section.Kids) > maxLines {
+		return nil, section.Errorf("has more than %d lines", maxLines)
+	}
+	rules := make(Rules, 0, len(section.Kids))
+	for _, n := range section.Kids {
+		l, err := readLine(n)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, l)
+	}
+	return rules, nil
+}
+
+func readLine(n *yamltree.Node) (l Line, err error) {
+	if err := n.CheckWord(n.Key, "the name of a line"); err != nil {
+		return l, err
+	}
+	if err := n.Fields("names", "risk", "when", "answer", "separate", "expires"); err != nil {
+		return l, err
+	}
+	l.Name = n.Key
+	if f := n.Get("names"); f != nil {
+		if l.Names, l.globs, err = globlist.Read(f); err != nil {
+			return l, err
+		}
+	}
+	if l.Risk, err = n.Choice("risk", Risks...); err != nil {
+		return l, err
+	}
+	if l.When, err = n.TextOf("when"); err != nil {
+		return l, err
+	}
+	if l.When != "" {
+		if l.when, err = condition.Parse(l.When); err != nil {
+			return l, n.Get("when").Errorf("in the condition, %s", err)
+		}
+		for _, root := range l.when.Roots() {
+			if !slices.Contains(about, root) {
+				return l, n.Get("when").Errorf("a condition here is about params, caller, tenant and flow, not %q%s", yamltree.Clip(root), yamltree.Suggest(root, about))
+			}
+		}
+	}
+	answer, err := n.Choice("answer", answers...)
+	if err != nil {
+		return l, err
+	}
+	if l.Answer = Ask; answer != "" {
+		l.Answer = Answer(slices.Index(answers, answer))
+	}
+	separate, err := n.Choice("separate", "true", "false")
+	if err != nil {
+		return l, err
+	}
+	l.Separate = separate == "true"
+	if n.Get("expires") != nil {
+		if l.Expires, err = n.Age("expires", maxExpires); err != nil {
+			return l, err
+		}
+	}
+	if l.Answer != Ask {
+		for _, field := range []string{"separate", "expires"} {
+			if f := n.Get(field); f != nil {
+				return l, f.Errorf("%q goes with the answer ask", field)
+			}
+		}
+	}
+	return l, nil
+}
+
+// About returns the lines that can match calls of the item with this name: those of tools alone.
+func (r Rules) About(name string) (lines Rules) {
+	n, err := glob.ParseName(name)
+	for i := range r {
+		if l := &r[i]; err == nil && n.Kind == "tool" && (l.Names == nil || glob.MatchAny(l.globs, n)) {
+			lines = append(lines, *l)
+		}
+	}
+	return lines
+}
+
+// A Call is what is decided about.
+type Call struct {
+	Tool     string         // its name, as in "tool:acme/fetch"
+	Risk     string         // one of Risks; any other is the greatest
+	Document map[string]any // what conditions are about
+	Attended bool           // its user makes it
+}
+
+func riskOf(word string) int {
+	if i := slices.Index(Risks, word); i >= 0 {
+		return i
+	}
+	return len(Risks) - 1
+}
+
+// matches reports whether a line that covers the tool is about the call.
+func (l *Line) matches(c *Call) bool {
+	if l.Risk != "" && riskOf(c.Risk) < riskOf(l.Risk) {
+		return false
+	}
+	if l.when == nil {
+		return true
+	}
+	is := l.when.Ask(c.Document)
+	return is == condition.Yes || is == condition.Unknown && l.Answer != Allow
+}
+
+// A Decision is what becomes of a call.
+type Decision struct {
+	Answer   Answer
+	Lines    []string // the lines that decided, with whose they are; none if no line did
+	Separate bool     // who makes the call may not approve it
+	Expires  time.Duration
+}
+
+// Decide says what becomes of a call by the rules of the root policy and of a project's.
+func Decide(c *Call, root, project Rules) Decision {
+	d, said := root.decide(c, "your policy")
+	if !said && !c.Attended && riskOf(c.Risk) >= riskOf("infra") {
+		d.Answer = Ask
+	}
+	switch p, said := project.decide(c, "the project's policy"); {
+	case !said || p.Answer < d.Answer:
+	case p.Answer > d.Answer:
+		d = p
+	default:
+		d.Lines = append(d.Lines, p.Lines...)
+		d.Separate = d.Separate || p.Separate
+		d.Expires = sooner(d.Expires, p.Expires)
+	}
+	if d.Answer == Ask && d.Expires == 0 {
+		d.Expires = Expires
+	}
+	return d
+}
+
+// decide is Decide for one policy. said is false if no line matches.
+func (r Rules) decide(c *Call, whose string) (d Decision, said bool) {
+	for _, l := range r.About(c.Tool) {
+		if !l.matches(c) || said && l.Answer < d.Answer {
+			continue
+		}
+		if !said || l.Answer > d.Answer {
+			d = Decision{Answer: l.Answer}
+		}
+		said = true
+		d.Lines = append(d.Lines, fmt.Sprintf("%q of %s", l.Name, whose))
+		d.Separate = d.Separate || l.Separate
+		d.Expires = sooner(d.Expires, l.Expires)
+	}
+	return d, said
+}
+
+// sooner returns the shorter of two times; 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
