@@ -42,7 +42,7 @@ func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	}
 	v.loaded.Add(1)
 	v.bytes.Add(int64(len(b)))
-	if it := v.keeps(f, b); it != nil {
+	if it := f.Space.keeps(f, b); it != nil {
 		return it, nil
 	}
 	if !f.Kind.Marked(f.Path, b) {
@@ -56,7 +56,7 @@ func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	if it.Raw, it.Stripped = it.Signed.Raw, it.Signed.Stripped; it.Broken != nil {
 		it.Raw, it.Stripped = cas.Sum(b), cas.Digest{}
 	}
-	v.keep(f, it)
+	f.Space.keep(f, it)
 	return it, nil
 }
 

@@ -94,10 +94,10 @@ func TestKeepTrees(t *testing.T) {
 	}
 }
 
-// TestKeptItems: what a View keeps of an item is what the file says now, in the way of the file that it is asked for.
+// TestKeptItems: what a Space keeps of an item is what the file says now, in the way of the file that it is asked for.
 func TestKeptItems(t *testing.T) {
 	f := files{}
-	const many = 100 // more than are kept
+	const many = 300 // more than are kept
 	for i := range many {
 		f[fmt.Sprintf("tools/d/t%d.py", i)] = pyTool(fmt.Sprintf("d/t%d", i), python)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"sync"
 
 	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/ai/parse"
@@ -43,6 +44,41 @@ type Space struct {
 	// Exec says whether a file may be executed where FS doesn't know, as embed.FS and Windows don't; nil: its mode
 	// says so.
 	Exec func(name string, info fs.FileInfo) bool
+
+	mu   sync.Mutex
+	kept map[File]*Item // as they were read last
+}
+
+// A Space keeps a few small items, in whatever View they are read: those of a chain are read at each of its steps, and
+// extractors for each View, and mostly they are still the same.
+const (
+	maxItems    = 256
+	maxItemSize = 64 << 10
+)
+
+// keeps returns what bytes of a file were found to say when they were last read; nil if s doesn't know.
+func (s *Space) keeps(f File, b []byte) *Item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.kept[f]; it != nil && bytes.Equal(it.Bytes, b) {
+		same := *it
+		same.Bytes = b
+		return &same
+	}
+	return nil
+}
+
+func (s *Space) keep(f File, it *Item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.kept[f]; len(it.Bytes) <= maxItemSize && (known || len(s.kept) < maxItems) {
+		if s.kept == nil {
+			s.kept = map[File]*Item{}
+		}
+		same := *it
+		same.Bytes = bytes.Clone(it.Bytes)
+		s.kept[f] = &same
+	}
 }
 
 // OpenDir opens the directory .ai on disk. Whatever is read through it is below it, even if another process puts

@@ -1,7 +1,6 @@
 package ai
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/rye-build/rye/ai/model"
@@ -46,40 +44,6 @@ type View struct {
 	warnings    []*ItemError
 
 	loaded, bytes atomic.Int64
-
-	mu   sync.Mutex
-	kept map[File]*Item // as they were read last
-}
-
-// A View keeps a few small items: those of a chain are read at each of its steps, and mostly they are still the same.
-const (
-	maxItems    = 64
-	maxItemSize = 64 << 10
-)
-
-// keeps returns what bytes of a file were found to say when the View last read them; nil if it doesn't know.
-func (v *View) keeps(f File, b []byte) *Item {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if it := v.kept[f]; it != nil && bytes.Equal(it.Bytes, b) {
-		same := *it
-		same.Bytes = b
-		return &same
-	}
-	return nil
-}
-
-func (v *View) keep(f File, it *Item) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if _, known := v.kept[f]; len(it.Bytes) <= maxItemSize && (known || len(v.kept) < maxItems) {
-		if v.kept == nil {
-			v.kept = map[File]*Item{}
-		}
-		same := *it
-		same.Bytes = bytes.Clone(it.Bytes)
-		v.kept[f] = &same
-	}
 }
 
 // NewView looks for extractors in the spaces and admits them. Nothing about an extractor is an error: one that
@@ -153,10 +117,7 @@ const (
 // readKinds makes the kinds: those of the kernel, and upon them what extractors say, from the lowest space to the
 // highest. Extractors are read as the kernel reads tools, so that none has a say in what another one means.
 func (v *View) readKinds(ctx context.Context) error {
-	builtin := model.Builtin()
-	for i := range builtin {
-		v.kinds = append(v.kinds, &builtin[i])
-	}
+	v.kinds = model.Builtin()
 	var starts []start
 	tool, _ := v.Kind("tool")
 	for _, s := range v.spaces {

@@ -31,7 +31,7 @@ func (l *library) read(ctx context.Context, of *file.Lock) error {
 	l.places = map[model.Ref]place{}
 	kinds := map[string]*model.Kind{}
 	for _, k := range model.Builtin() {
-		kinds[k.Name] = &k
+		kinds[k.Name] = k
 	}
 	for i := range of.Pins {
 		pin := &of.Pins[i]

@@ -161,7 +161,7 @@ line 6, column 9: Field 'config' must be an object, got int
 // TestExtractorOfItem reads extractors as tools, and then as what they are.
 func TestExtractorOfItem(t *testing.T) {
 	builtin := Builtin()
-	tool := &builtin[slices.IndexFunc(builtin, func(k Kind) bool { return k.Name == toolKind })]
+	tool := builtin[slices.IndexFunc(builtin, func(k *Kind) bool { return k.Name == toolKind })]
 	for _, text := range []string{head + "extensions: [.yaml]\n", head + "extensions: [.txt]\ndirectory: notes\nparser: pattern\n", head} {
 		m := tool.Read(Ref{"tool", "x/y_extractor"}, "tools/x/y_extractor.yaml", []byte(text))
 		if !m.IsExtractor() {

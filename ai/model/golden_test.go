@@ -21,7 +21,7 @@ func builtinKind(t testing.TB, name string) *Kind {
 	t.Helper()
 	for _, k := range Builtin() {
 		if k.Name == name {
-			return &k
+			return k
 		}
 	}
 	t.Fatalf("no kind %s", name)
@@ -33,7 +33,7 @@ func kindOf(t testing.TB, path string) *Kind {
 	t.Helper()
 	for _, k := range Builtin() {
 		if strings.HasPrefix(path, k.Dir+"/") {
-			return &k
+			return k
 		}
 	}
 	t.Fatalf("no kind for %s", path)

@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/parse"
@@ -89,18 +90,21 @@ func kernelParser(kind, ext string) string {
 	return ""
 }
 
-// Builtin returns the kinds as they are where no extractor counts: directive, tool, knowledge, config.
-func Builtin() []Kind {
-	return []Kind{
+// Builtin returns the kinds as they are where no extractor counts: directive, tool, knowledge, config. Each call
+// returns the same ones.
+func Builtin() []*Kind { return slices.Clone(kernelKinds()) }
+
+var kernelKinds = sync.OnceValue(func() []*Kind {
+	return []*Kind{
 		builtin(directiveKind, ".md"),
 		builtin(toolKind, ".py", ".yaml", ".yml", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".pl", ".tcl", ".lua", ".star"),
 		builtin(knowledgeKind, ".md", ".yaml", ".yml"),
 		builtin(configKind, ".yaml", ".yml"),
 	}
-}
+})
 
-func builtin(name string, extensions ...string) Kind {
-	k := Kind{
+func builtin(name string, extensions ...string) *Kind {
+	k := &Kind{
 		Name: name, Dir: builtinDir(name), Extensions: extensions, Builtin: true, schema: builtinSchema(name),
 		Weights: standardWeights(),
 		parsers: map[string]parse.Parser{}, names: map[string]string{},

@@ -3,10 +3,10 @@ package model
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/ai/model/fields"
-	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/ai/value"
 )
@@ -38,7 +38,7 @@ type Model struct {
 
 	Problems []*value.Problem // all of them, by place
 
-	doc *parse.Doc // of an extractor
+	extractor func() (*Kind, []*value.Problem) // of an extractor
 }
 
 // Knowledge is what an item of knowledge says about its text.
@@ -77,7 +77,7 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 	case toolKind:
 		m.Tool = declared.ReadTool(d)
 		if m.Fields.Get("tool_type").String() == "extractor" {
-			m.doc = doc
+			m.extractor = sync.OnceValues(func() (*Kind, []*value.Problem) { return ReadExtractor(doc, ref.ID) })
 		}
 	case knowledgeKind:
 		if m.Body == "" { // in a file that is YAML altogether it is a field
@@ -92,10 +92,10 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 }
 
 // IsExtractor reports whether the item is a tool of the type extractor: Extractor may be called.
-func (m *Model) IsExtractor() bool { return m.doc != nil }
+func (m *Model) IsExtractor() bool { return m.extractor != nil }
 
-// Extractor does what ReadExtractor does, with what was read of the file.
-func (m *Model) Extractor() (*Kind, []*value.Problem) { return ReadExtractor(m.doc, m.Ref.ID) }
+// Extractor does what ReadExtractor does, with what was read of the file. Its kind is always the same one.
+func (m *Model) Extractor() (*Kind, []*value.Problem) { return m.extractor() }
 
 // Invalid reports whether anything is wrong that is more than a warning.
 func (m *Model) Invalid() bool {

@@ -212,11 +212,11 @@ func TestShared(t *testing.T) {
 		}
 		files[path] = text
 	}
-	kinds = append(kinds, *added)
+	kinds = append(kinds, added)
 	want := map[string]string{}
 	read := func(path string) string {
-		for i := range kinds {
-			if k := &kinds[i]; strings.HasPrefix(path, k.Dir+"/") {
+		for _, k := range kinds {
+			if strings.HasPrefix(path, k.Dir+"/") {
 				ref, err := k.RefOf(path)
 				if err != nil {
 					return err.Error()

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/ai"
@@ -316,9 +317,9 @@ func (f *Finder) IDs(ctx context.Context) []string {
 const LibraryID = recipe.Library
 
 // LibrarySpace returns the items of the library.
-func LibrarySpace() *ai.Space {
+var LibrarySpace = sync.OnceValue(func() *ai.Space {
 	return &ai.Space{Label: "system:" + LibraryID, Level: ai.System, FS: std.FS(), Builtin: true}
-}
+})
 
 // Library returns the library in the binary.
 func Library() (*Found, error) {

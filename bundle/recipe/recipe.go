@@ -258,12 +258,12 @@ func eachText(root *yamltree.Node, name string, read func(n *yamltree.Node, text
 func parsePattern(text string) (Pattern, error) {
 	if name, _, ok := strings.Cut(text, ":"); ok {
 		kinds := model.Builtin()
-		i := slices.IndexFunc(kinds, func(k model.Kind) bool { return k.Name == name })
+		i := slices.IndexFunc(kinds, func(k *model.Kind) bool { return k.Name == name })
 		if i < 0 {
 			return Pattern{}, fmt.Errorf("%+q is not of a built-in kind: expected a path such as \".ai/tools/acme/**\"", fault.Clip(text, 100))
 		}
 		g, err := glob.Parse(text)
-		return Pattern{kind: &kinds[i], refs: g}, err
+		return Pattern{kind: kinds[i], refs: g}, err
 	}
 	g, err := ParseGlob(text)
 	switch {

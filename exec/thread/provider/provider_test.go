@@ -21,7 +21,7 @@ import (
 func parse(t testing.TB, id, text string) *model.Model {
 	t.Helper()
 	kinds := model.Builtin()
-	i := slices.IndexFunc(kinds, func(k model.Kind) bool { return k.Name == "tool" })
+	i := slices.IndexFunc(kinds, func(k *model.Kind) bool { return k.Name == "tool" })
 	m := kinds[i].Read(model.Ref{Kind: "tool", ID: id}, "tools/"+id+".yaml", []byte(text))
 	if m.Invalid() {
 		t.Fatalf("%s: %v", id, m.Problems)
