@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -337,6 +338,26 @@ func TestInterruptOnTerminal(t *testing.T) {
 	}
 }
 
+// asking starts a thread, and returns when it waits for its model.
+func asking(t *testing.T, dir string, env []string) (*exec.Cmd, *strings.Builder, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "rye", "run", "acme/wipe", "--unlocked", "--json", "--events")
+	cmd.Dir, cmd.Env = dir, env
+	stdout := new(strings.Builder)
+	cmd.Stdout = stdout
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	events := bufio.NewScanner(stderr)
+	for events.Scan() && !strings.Contains(events.Text(), `"type":"request"`) {
+	}
+	return cmd, stdout, events
+}
+
 // TestRunInterrupted: without a terminal both signals end a thread, and its answer is one object.
 func TestRunInterrupted(t *testing.T) {
 	var wait atomic.Bool
@@ -344,20 +365,7 @@ func TestRunInterrupted(t *testing.T) {
 	server := talking(t, &wait)
 	dir, env := modelProject(t, server, "Talk.", "Talk.")
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		cmd := exec.CommandContext(t.Context(), "rye", "run", "acme/wipe", "--unlocked", "--json", "--events")
-		cmd.Dir, cmd.Env = dir, env
-		var stdout strings.Builder
-		cmd.Stdout = &stdout
-		stderr, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		events := bufio.NewScanner(stderr)
-		for events.Scan() && !strings.Contains(events.Text(), `"type":"request"`) {
-		}
+		cmd, stdout, events := asking(t, dir, env)
 		cmd.Process.Signal(signal)
 		last := ""
 		for events.Scan() {
@@ -369,5 +377,39 @@ func TestRunInterrupted(t *testing.T) {
 			!strings.HasPrefix(answer, `{"success":false,"error":{"code":"CANCELLED"`) || !resumeHint.MatchString(answer) {
 			t.Errorf("%s: %d, %s, %s", signal, got, last, answer)
 		}
+	}
+}
+
+// TestFollowKilled: who follows a thread learns that its process has died.
+func TestFollowKilled(t *testing.T) {
+	var wait atomic.Bool
+	wait.Store(true)
+	dir, env := modelProject(t, talking(t, &wait), "Talk.", "Talk.")
+	cmd, _, events := asking(t, dir, env)
+	var event struct{ Thread string }
+	if err := json.Unmarshal(events.Bytes(), &event); err != nil {
+		t.Fatal(err)
+	}
+	follow := exec.CommandContext(t.Context(), "rye", "thread", "logs", event.Thread, "-f")
+	follow.Dir, follow.Env = dir, env
+	var stderr strings.Builder
+	follow.Stderr = &stderr
+	stdout, err := follow.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && !strings.Contains(lines.Text(), "  request  ") {
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for lines.Scan() {
+		t.Error(lines.Text())
+	}
+	if err := follow.Wait(); err != nil || !strings.Contains(stderr.String(), "has died; rye thread resume "+event.Thread) {
+		t.Error(err, stderr.String())
 	}
 }

@@ -192,7 +192,7 @@ func (t *thread) options() (transcript.Driver, transcript.Options, error) {
 		return transcript.Driver{}, transcript.Options{}, err
 	}
 	t.machine = k.Machine.Public()
-	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: t.Now, Guard: t.seat.Guard, Hook: t.Hook}, nil
+	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: t.Now, Guard: t.seat.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
 }
 
 // record begins the transcript.

@@ -90,7 +90,7 @@ func (t *thread) declaresOutputs() bool { return len(t.plan.Directive.Model.Dire
 // newThread returns a thread that has neither a plan nor a record.
 func (e *Engine) newThread(s *Start) *thread {
 	t := &thread{Engine: e, Start: s}
-	t.recorder = &recorder.Recorder{Now: e.Now, Show: t.show, Limits: func(l *transcript.Limits) { t.limits.Take(l) }, Live: t.goLive}
+	t.recorder = &recorder.Recorder{Now: e.Now, Limits: func(l *transcript.Limits) { t.limits.Take(l) }, Live: t.goLive}
 	return t
 }
 
@@ -98,13 +98,6 @@ func (e *Engine) newThread(s *Start) *thread {
 func (t *thread) goLive(before time.Duration) {
 	if t.clock == nil && t.limits.Duration != limits.Unlimited {
 		t.clock = time.AfterFunc(t.limits.Duration-before, func() { t.cancel(errDuration) })
-	}
-}
-
-// show tells of an event that was written.
-func (t *thread) show(e *transcript.Event) {
-	if t.Live.Event != nil {
-		t.Live.Event(e)
 	}
 }
 

@@ -90,7 +90,7 @@ func addUp(ctx context.Context, a *cli.App, name string, tables ...*spend.Table)
 		return err
 	}
 	var to []*spend.Thread
-	err = s.follow(ctx, false, func(e step) error {
+	err = s.follow(ctx, nil, func(e step) error {
 		at, err := time.Parse(timeForm, e.Time)
 		if to == nil {
 			for _, t := range tables {
@@ -101,7 +101,7 @@ func addUp(ctx context.Context, a *cli.App, name string, tables ...*spend.Table)
 			t.Take(at, e.Payload)
 		}
 		return err
-	}, func() error { return nil })
+	})
 	if f, ok := fault.Find(err); ok && f.Details["reason"] == "transcript" {
 		a.Term.Warn("%s: counted up to %s", name, f.Text)
 		return nil

@@ -11,6 +11,8 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -47,7 +49,20 @@ func (c *logsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	ans := logged{Events: []step{}}
 	o := overview{Status: "running"}
-	err = s.follow(ctx, c.Follow, func(e step) error {
+	var wait func(time.Duration) error
+	if c.Follow {
+		wait = func(pause time.Duration) error {
+			if err := errors.Join(a.Term.Data.Flush(), look(ctx, pause)); err != nil || pause < longestLook {
+				return err
+			}
+			if dead, err := abandoned(ctx, a, o.Thread); err != nil || !dead {
+				return err
+			}
+			a.Term.Note("the process that ran the thread has died; %s", fault.Command("rye thread resume", o.Thread))
+			return io.EOF
+		}
+	}
+	err = s.follow(ctx, wait, func(e step) error {
 		o.Thread = e.thread
 		o.take(e.Payload)
 		switch {
@@ -61,15 +76,29 @@ func (c *logsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			a.Term.Printf("%s  %s  %s\n", e.Time, e.Type, strings.Join(strings.Fields(line(e.Payload)), " "))
 		}
 		return nil
-	}, a.Term.Data.Flush)
+	})
 	if ans.Thread, ans.Status = o.Thread, o.Status; !a.Term.Json {
 		return nil, err
 	}
 	return ans, err
 }
 
-// follow calls visit with every event, and flush before it waits for more. A line that isn't as it was written is an error.
-func (s *source) follow(ctx context.Context, more bool, visit func(step) error, flush func() error) error {
+// abandoned reports whether the process that ran a thread has ended without saying so.
+func abandoned(ctx context.Context, a *cli.App, id string) (bool, error) {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return false, nil
+	}
+	rows, money := thread.Local(state.Value, a.Now)
+	defer money.Shut()
+	defer rows.Close()
+	all, err := rows.Threads(ctx, registry.Filter{ID: id})
+	return len(all) > 0 && all[0].Dead, err
+}
+
+// follow calls visit with every event. Where no further one is written yet it calls wait, which returns io.EOF to end; nil:
+// there it ends. A line that isn't as it was written is an error.
+func (s *source) follow(ctx context.Context, wait func(time.Duration) error, visit func(step) error) error {
 	next, done, err := s.events()
 	if err != nil {
 		return err
@@ -81,10 +110,12 @@ func (s *source) follow(ctx context.Context, more bool, visit func(step) error, 
 		switch p, bad := errors.AsType[*transcript.Problem](err); {
 		case bad:
 			return p.Fault().Asked().Try("rye thread verify " + fault.Quote(s.name))
-		case err == io.EOF && (stopped || !more):
-			return flush()
+		case err == io.EOF && (stopped || wait == nil):
+			return nil
 		case err == io.EOF:
-			if err := errors.Join(flush(), look(ctx, pause)); err != nil {
+			if err := wait(pause); err == io.EOF {
+				return nil
+			} else if err != nil {
 				return err
 			}
 			pause = min(2*pause, longestLook)

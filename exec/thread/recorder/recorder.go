@@ -1,7 +1,7 @@
 // Package recorder writes the record of a thread. A thread that runs again from its start is answered from the record that it
 // has, until that ends: what has an effect, or comes from outside, is asked here first.
 //
-//	r := &recorder.Recorder{Now: …, Show: …, Limits: …, Live: …}
+//	r := &recorder.Recorder{Now: …, Limits: …, Live: …}
 //	r.Write(writer)          what is new goes there; without it the thread is only compared with its record
 //	r.Play(dir, last)        the record answers; without it the thread is a new one
 //	r.Begin()                before anything else
@@ -25,7 +25,6 @@ var ErrEnds = errors.New("the record ends here")
 // A Recorder is the record of one thread. It is safe for many goroutines.
 type Recorder struct {
 	Now    func() time.Time
-	Show   func(*transcript.Event)    // that was written
 	Limits func(*transcript.Limits)   // that the record gave the thread when it went on
 	Live   func(before time.Duration) // begins what no record has: so long the thread had run before
 
@@ -106,11 +105,8 @@ func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload
 	if !durable || len(r.pending) == 0 {
 		return had, nil
 	}
-	written, err := r.writer.Append(r.pending...)
+	_, err = r.writer.Append(r.pending...)
 	r.pending = nil
-	for _, e := range written {
-		r.Show(e)
-	}
 	return had, err
 }
 

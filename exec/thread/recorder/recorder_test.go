@@ -38,7 +38,7 @@ func record(t *testing.T, events ...transcript.Payload) (dir string, w *transcri
 func played(t *testing.T, dir string, last int64) (r *recorder.Recorder, lives *int) {
 	t.Helper()
 	lives = new(int)
-	r = &recorder.Recorder{Now: time.Now, Show: func(*transcript.Event) {}, Limits: func(*transcript.Limits) {}, Live: func(time.Duration) { *lives++ }}
+	r = &recorder.Recorder{Now: time.Now, Limits: func(*transcript.Limits) {}, Live: func(time.Duration) { *lives++ }}
 	r.Play(dir, last)
 	r.Begin()
 	if e, err := r.Take(); err != nil || e.Type != transcript.TypeStarted || *lives != 0 {

@@ -317,7 +317,7 @@ func TestFull(t *testing.T) {
 	_, err := w.Append(completed(), Checkpoint{Turn: 1})
 	must(t, err)
 	w.last.Seq = MaxLines
-	if err := w.Checkpoint(1); err == nil || fault.CodeOf(err) != fault.Limit {
+	if _, err := w.Append(Checkpoint{Turn: 1}); err == nil || fault.CodeOf(err) != fault.Limit {
 		t.Error(err)
 	}
 	w, _ = begun(t, options())
@@ -381,7 +381,7 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 	w, dir := begun(t, options())
-	must(t, w.Checkpoint(1))
+	checkpoint(t, w)
 	must(t, w.Close())
 	if _, err := Open(dir, driver(1, nil), options()); err == nil || !strings.Contains(err.Error(),
 		"epoch 1 after epoch 1") {
@@ -397,7 +397,7 @@ func TestOpen(t *testing.T) {
 	vouched := filepath.Join(t.TempDir(), "v")
 	w, err = Create(vouched, thread, started(), driver(1, voucherOf(t, own)), options())
 	must(t, err)
-	must(t, w.Checkpoint(1))
+	checkpoint(t, w)
 	must(t, w.Close())
 	o.Trust = []key.Public{user.Public()}
 	w, err = Open(vouched, driver(2, voucherOf(t, eve)), o)
@@ -494,7 +494,7 @@ func TestEnds(t *testing.T) {
 		StatusError: Failed{Error: Fault{Code: "TIMEOUT"}}, StatusCancelled: Cancelled{By: "ann"},
 		StatusKilled: Cancelled{Killed: true}, StatusContinued: HandedOff{Next: "acme/x-1-abcde"}} {
 		w, dir := begun(t, options())
-		must(t, w.Checkpoint(1))
+		checkpoint(t, w)
 		_, err := w.Append(p)
 		must(t, err)
 		c := Check{Keys: []key.Public{own.Public()}}
@@ -502,7 +502,7 @@ func TestEnds(t *testing.T) {
 			r.Unsigned != 1 {
 			t.Errorf("%s, not signed: %+v", status, r)
 		}
-		must(t, w.Checkpoint(1))
+		checkpoint(t, w)
 		if r := verify(t, dir, c); r.Problem != nil || r.Status != status {
 			t.Errorf("%s: %+v", status, r)
 		}

@@ -104,6 +104,13 @@ func completed() Completed {
 		InputTokens: 1020, OutputTokens: 48, Spend: 3400000}}
 }
 
+// checkpoint signs everything up to here.
+func checkpoint(t testing.TB, w *Writer) {
+	t.Helper()
+	_, err := w.Append(Checkpoint{Turn: 1})
+	must(t, err)
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -29,6 +29,7 @@ type Options struct {
 	// Guard is called before each write, and what it returns after it, when everything is synced: it takes the
 	// thread's lock and fails with CONFLICT if another process drives the thread by now. nil: no other process does.
 	Guard func() (release func(), err error)
+	Show  func(*Event) // gets each event that was written; nil: nothing gets it
 	// Hook sees each change of a file before it is made; an error stops it there. Tests inject faults this way.
 	Hook func(op, path string, b []byte) error
 }
@@ -226,12 +227,6 @@ func (w *Writer) Append(events ...Payload) ([]*Event, error) {
 	return b.events, nil
 }
 
-// Checkpoint signs everything up to here.
-func (w *Writer) Checkpoint(turn int64) error {
-	_, err := w.Append(Checkpoint{Turn: turn})
-	return err
-}
-
 // A batch is events with their place, and how they are written.
 type batch struct {
 	events   []*Event
@@ -375,6 +370,11 @@ func (w *Writer) commit(b *batch) {
 	w.order, w.last = b.order, b.last
 	w.end += int64(len(b.lines))
 	w.large += int64(len(b.payloads))
+	for _, e := range b.events {
+		if w.o.Show != nil {
+			w.o.Show(e)
+		}
+	}
 }
 
 // Load reads a large payload of a thread's directory.

@@ -60,7 +60,8 @@ func write(t testing.TB, large, locked, ended bool) string {
 		_, err = w.Append(transcript.Completed{Result: "done"})
 		must(t, err)
 	}
-	must(t, w.Checkpoint(1))
+	_, err = w.Append(transcript.Checkpoint{Turn: 1})
+	must(t, err)
 	must(t, w.Close())
 	return dir
 }
