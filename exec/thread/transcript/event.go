@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,7 +170,8 @@ func (e *Event) content(b []byte) error {
 	size, okSize := m["size"].(float64)
 	digest, _ := m["digest"].(string)
 	sum, err := cas.ParseDigest(digest)
-	if !okAt || !okSize || err != nil || at < 0 || at > MaxPayloads || size <= MaxInline || size > MaxPayload {
+	known := slices.Contains(schema.Types(), string(e.Type)) // else the payload is refused only where it is read
+	if !known || !okAt || !okSize || err != nil || at < 0 || at > MaxPayloads || size <= MaxInline || size > MaxPayload {
 		return errLine
 	}
 	e.Large = &Large{int64(at), sum, int64(size)}

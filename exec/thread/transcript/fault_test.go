@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -86,7 +88,7 @@ func finish(t *testing.T, dir string) {
 		w, err = Create(dir, thread, started(), driver(2, nil), options())
 	}
 	must(t, err)
-	for _, call := range w.Running() {
+	for _, call := range slices.Sorted(maps.Keys(w.order.open)) {
 		_, err := w.Append(CallResult{Call: call, Status: CallUnknown})
 		must(t, err)
 	}

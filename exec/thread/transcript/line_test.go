@@ -165,6 +165,8 @@ func FuzzParse(f *testing.F) {
 		}
 		e.Large = &Large{1, sum("x"), 5000}
 		f.Add(e.appendLine(nil))
+		e.Type = "\x8c" + e.Type
+		f.Add(e.appendLine(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := parseLine(b)
@@ -267,7 +269,7 @@ func TestRefused(t *testing.T) {
 	if _, err := w.Append(); err != nil {
 		t.Error(err)
 	}
-	if events, err := w.Append(call); err != nil || events[0].Seq != 3 || len(w.Running()) != 1 {
+	if events, err := w.Append(call); err != nil || events[0].Seq != 3 || len(w.order.open) != 1 {
 		t.Error(events, err)
 	}
 	if _, err := Create(dir, thread, started(), driver(1, nil), options()); !errors.Is(err, fs.ErrExist) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,13 +178,6 @@ func (w *Writer) Last() Position {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
-}
-
-// Running returns the calls that have begun and not ended, sorted.
-func (w *Writer) Running() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Sorted(maps.Keys(w.order.open))
 }
 
 // Close closes the files. Everything that was appended is durable already.
