@@ -51,9 +51,9 @@ func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
 	if err := t.beforeCalls(ctx, calls); err != nil {
 		return nil, err
 	}
-	workers := 1
-	if !slices.ContainsFunc(calls, func(c *toolCall) bool { return c.Risk != "read" && c.Child == "" }) {
-		workers = int(t.plan.Settings.Concurrent)
+	workers := int(t.plan.Settings.Concurrent)
+	if slices.ContainsFunc(calls, func(c *toolCall) bool { return c.Inside || c.Risk != "read" && c.Child == "" }) {
+		workers = 1
 	}
 	t.shares(calls)
 	for rest := calls; len(rest) > 0; {
@@ -111,32 +111,40 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 		}
 		calls[i].Begun, calls[i].Child = true, was.Child
 	}
-	err = cas.Parallel(ctx, workers, len(calls), func(ctx context.Context, i int) error { return t.make(ctx, calls[i]) })
+	for len(calls) > 0 && calls[0].Begun { // what the record has of a batch is its beginning
+		if done, err := t.recall(ctx, calls[0]); err != nil {
+			return err
+		} else if !done {
+			break
+		}
+		if err := t.appendResults(calls[:1]); err != nil {
+			return err
+		}
+		calls = calls[1:]
+	}
+	err = cas.Parallel(ctx, workers, len(calls), func(ctx context.Context, i int) error {
+		text, err := calls[i].Make(ctx)
+		if err != nil {
+			return err
+		}
+		return t.guard(ctx, calls[i], text)
+	})
+	return errors.Join(err, t.appendResults(calls))
+}
+
+// appendResults records what came of calls, up to the first that isn't over: results keep their order in the record.
+func (t *thread) appendResults(calls []*toolCall) error {
 	var results []transcript.Payload
 	for _, c := range calls {
 		if !c.over {
-			break // the results keep their order in the record
+			break
 		}
 		if c.artifact != nil {
 			results = append(results, *c.artifact)
 		}
 		results = append(results, c.Result)
 	}
-	return errors.Join(err, t.append(false, results...))
-}
-
-// make makes a call. What it fails of is its result.
-func (t *thread) make(ctx context.Context, c *toolCall) error {
-	if c.Begun {
-		if done, err := t.recall(ctx, c); done || err != nil {
-			return err
-		}
-	}
-	text, err := c.Make(ctx)
-	if err != nil {
-		return err
-	}
-	return t.guard(ctx, c, text)
+	return t.append(false, results...)
 }
 
 // guard makes a result what the model is given: JSON, or what the guard makes of an artifact.

@@ -2,6 +2,7 @@ package thread_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,6 +51,27 @@ func TestOutputs(t *testing.T) {
 	if !r.Success || r.Outputs["answer"] != "five" || !strings.Contains(string(w.server.Requests()[1].Raw), "outputs are missing: answer") {
 		t.Errorf("%+v: %s", r, w.server.Requests()[1].Raw)
 	}
+}
+
+// TestReturnsOnce: the first outputs of a turn count, and nothing after them is done, however many calls the turn has.
+func TestReturnsOnce(t *testing.T) {
+	returns := func(id, text string) provider.ToolCall {
+		return call(id, "directive_return", object{"answer": text})
+	}
+	w := newWorld(t, withOutputs(asking))
+	w.server.Handle(func(*modeltest.Request) modeltest.Turn {
+		turn := modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}}
+		for i := range 20 {
+			turn.Calls = append(turn.Calls, returns(fmt.Sprint("r", i), fmt.Sprint("answer ", i)))
+		}
+		return turn
+	})
+	r, err := w.run(t.Context(), thread.Start{})
+	must(t, err)
+	if n := strings.Count(types(w.events(r)), "call_result"); !r.Success || r.Outputs["answer"] != "answer 0" || n != 2 {
+		t.Errorf("%+v, %v, %d results", r, r.Error, n)
+	}
+	w.same(r.Thread)
 }
 
 // TestImpatient: a thread that is cancelled while it waits for another try ends at once.

@@ -68,17 +68,26 @@ func (r *Recorder) Answer() (a tape.Answered, err error) {
 	return a, err
 }
 
-// Result returns what came of a call that the record has, and the artifact with it: nil if the process ended before.
+// Result returns what came of a call that the record has, and the artifact with it: nil if the process ended before. The call is
+// made again then, so the thread's time runs from here on if the record has ended.
 func (r *Recorder) Result(call string) (was *transcript.CallResult, artifact *transcript.Artifact, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tape != nil {
-		was, artifact, err = r.tape.Result(call)
+	if r.tape == nil {
+		return nil, nil, nil
 	}
-	if err == nil && was == nil && !r.Writes() {
-		err = ErrEnds
+	was, artifact, err = r.tape.Result(call)
+	switch {
+	case err != nil || was != nil:
+		return was, artifact, err
+	case !r.Writes():
+		return nil, nil, ErrEnds
 	}
-	return was, artifact, err
+	e, err := r.tape.Peek()
+	if r.takeLimits(); e == nil && err == nil {
+		r.live()
+	}
+	return nil, nil, err
 }
 
 // Lost passes over what hooks have done about a failed model call, where the process ended before the failure was recorded: it

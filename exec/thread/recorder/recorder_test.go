@@ -83,6 +83,37 @@ func TestGoesLive(t *testing.T) {
 	}
 }
 
+// TestMadeAgain: a call without a result is made again, and the thread's time runs while it is: as soon as what the record has is
+// played.
+func TestMadeAgain(t *testing.T) {
+	started := func(call string) transcript.CallStarted {
+		return transcript.CallStarted{Call: call, ID: call, Turn: 1, Name: "rye_execute", Risk: "read", Input: map[string]any{}}
+	}
+	result := transcript.CallResult{Call: "c1", Status: transcript.CallOK, Output: "one", Result: cas.Sum([]byte("one"))}
+	dir, w := record(t, started("c1"), started("c2"), result)
+	r, lives := played(t, dir, w.Last().Seq)
+	r.Write(w)
+	defer r.Close()
+	if had, err := r.Append(1, true, started("c1"), started("c2")); err != nil || len(had) != 2 {
+		t.Fatalf("%d, %v", len(had), err)
+	}
+	if was, _, err := r.Result("c1"); err != nil || was == nil || was.Output != "one" {
+		t.Fatalf("%+v, %v", was, err)
+	}
+	if was, _, err := r.Result("c2"); err != nil || was != nil || *lives != 0 {
+		t.Fatalf("before c1 is played: %+v, %v, live %d", was, err, *lives)
+	}
+	if _, err := r.Append(1, false, result); err != nil {
+		t.Fatal(err)
+	}
+	if was, _, err := r.Result("c2"); err != nil || was != nil || *lives != 1 || r.Playing() {
+		t.Errorf("%+v, %v, live %d", was, err, *lives)
+	}
+	if was, _, err := r.Result("c2"); err != nil || was != nil || *lives != 1 {
+		t.Errorf("again: %+v, %v, live %d", was, err, *lives)
+	}
+}
+
 // TestCompared: without a writer the end of the record ends the thread, whatever it asks for.
 func TestCompared(t *testing.T) {
 	dir, w := record(t, request("a"))
