@@ -123,7 +123,7 @@ func (c *Call) Refuse(err error) *Call {
 func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
 	c := &Call{ToolCall: w, Risk: "read"}
 	if w.Raw != "" {
-		return c.Refuse(fault.New(fault.Parsing, "the arguments of %s are not a JSON object", w.Name))
+		return c.Refuse(fault.New(fault.Parsing, "the arguments of %s %s", w.Name, w.Wrong()))
 	}
 	if w.Input == nil {
 		w.Input = object{}

@@ -15,6 +15,9 @@ func (f *Format) finish(a *Answer, parsed bool) *Failure {
 	if len(a.Calls) > maxCalls {
 		return tooManyCalls
 	}
+	if a.size() > maxAnswer {
+		return &Failure{Type: "LimitError", Message: fmt.Sprintf("the answer has more than %d bytes", maxAnswer)}
+	}
 	name(a.Calls)
 	if len(a.Calls) > 0 && a.Stop == StopEnd {
 		a.Stop = StopCalls
@@ -27,6 +30,22 @@ func (f *Format) finish(a *Answer, parsed bool) *Failure {
 		a.Opaque = nil // no request could have it, or no service takes it back, since it had a secret in it
 	}
 	return nil
+}
+
+// maxAnswer is how many bytes an answer may have as JSON: it stands in one event of a transcript, and in the next request.
+const maxAnswer = 6 << 20
+
+// size is how many bytes an answer has as JSON.
+func (a *Answer) size() int {
+	n := len(encode(a.Text))
+	for i := range a.Calls {
+		c := &a.Calls[i]
+		n += len(encode(c.ID)) + len(encode(c.Name)) + len(encode(c.Raw)) + len(encode(c.Input))
+	}
+	if a.Opaque != nil {
+		n += len(encode(a.Opaque.Blocks))
+	}
+	return n
 }
 
 // name gives calls without an id, or with that of another, one of their own.

@@ -125,8 +125,19 @@ var (
 	refusePattern = regexp.MustCompile(`(?i)content[ _](policy|filter|management)|usage polic|safety system`)
 )
 
-// Settle adds the status that the type amounts to, and the package's own code, where they are known.
+// The most bytes of what a service says of a failure that are kept: a proxy may answer with a whole page.
+const (
+	maxMessage = 4096
+	maxWord    = 200
+)
+
+// Settle adds the status that the type amounts to, and the package's own code, where they are known, and shortens what is too long.
 func (f *Failure) Settle() {
+	for of, most := range map[*string]int{&f.Message: maxMessage, &f.Type: maxWord, &f.Code: maxWord, &f.RequestID: maxWord} {
+		if len(*of) > most {
+			*of = strings.ToValidUTF8((*of)[:most], "") + "…"
+		}
+	}
 	if f.Status == 0 {
 		f.Status = statuses()[f.Type]
 	}
@@ -147,9 +158,9 @@ func (f *Failure) canonical() string {
 	}
 	refusable := f.Status == 0 || f.Status == 400 || f.Status == 413 || f.Status == 422 || f.Status == 500
 	switch {
-	case is("context_length_exceeded", "request_too_large", "string_above_max_length"), refusable && lengthPattern.MatchString(clip(f.Message)):
+	case is("context_length_exceeded", "request_too_large", "string_above_max_length"), refusable && lengthPattern.MatchString(f.Message):
 		return ContextLength
-	case is("content_filter", "content_policy_violation", "moderation_blocked", "cyber_policy", Refused), f.Status == 400 && refusePattern.MatchString(clip(f.Message)):
+	case is("content_filter", "content_policy_violation", "moderation_blocked", "cyber_policy", Refused), f.Status == 400 && refusePattern.MatchString(f.Message):
 		return Refused
 	case is("insufficient_quota", "billing_hard_limit_reached", "billing_error"), strings.Contains(f.Message, "credit balance is too low"):
 		return NoQuota
@@ -158,5 +169,3 @@ func (f *Failure) canonical() string {
 	}
 	return ""
 }
-
-func clip(s string) string { return s[:min(len(s), 4096)] }

@@ -3,7 +3,9 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -85,6 +87,28 @@ func TestBodies(t *testing.T) {
 		must(t, err)
 		if got := told(Of(c.format).Body(v, false)); got != c.want {
 			t.Errorf("%s: %s\nwant %s", c.body, got, c.want)
+		}
+	}
+}
+
+// TestLongFailure: of a page in place of an error no more is kept than tells what is wrong.
+func TestLongFailure(t *testing.T) {
+	f := Reported(map[string]any{"error": map[string]any{"message": strings.Repeat("ä", 1<<20), "type": strings.Repeat("t", 1<<20)}})
+	f.Settle()
+	if len(f.Message) > 5000 || len(f.Type) > 300 || !utf8.ValidString(f.Message) {
+		t.Errorf("%d, %d bytes", len(f.Message), len(f.Type))
+	}
+}
+
+// TestWrong: a model that wrote arguments which can't be read gets the reason.
+func TestWrong(t *testing.T) {
+	for raw, want := range map[string]string{
+		`[1]`: "are not a JSON object", `{"a":`: "are not valid JSON: ", `{"a":1,"a":2}`: "are not valid JSON: ", `{"a":1e999}`: "are not valid JSON: ",
+		strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40): "nest deeper than 32",
+	} {
+		var c ToolCall
+		if arguments(&c, raw); c.Input != nil || !strings.HasPrefix(c.Wrong(), want) {
+			t.Errorf("%.40s: %s", raw, c.Wrong())
 		}
 	}
 }

@@ -23,6 +23,7 @@ type Stream struct {
 	deltas  Deltas
 	line    []byte // incomplete
 	skips   bool   // the line is too long, and is skipped
+	broken  bool   // a piece of the answer is lost
 	failure *Failure
 	hide    *redact.Redactor // nil for none
 	flush   []func() error
@@ -101,7 +102,10 @@ func (s *Stream) Event(e any) {
 		if strings.TrimSpace(raw) == "[DONE]" {
 			m = map[string]any{done: true}
 		} else {
-			m = object(decode(raw))
+			v := decode(raw)
+			if m = object(v); v == nil && strings.HasPrefix(strings.TrimSpace(raw), "{") {
+				s.broken = true
+			}
 		}
 	}
 	if m == nil || s.failure != nil {
@@ -122,8 +126,11 @@ func (s *Stream) Answer(parsed bool) (*Answer, *Failure) {
 		return nil, s.failure
 	}
 	a, whole := s.events.answer()
-	if !whole {
-		// It is as good as a connection that broke, and as worth another try.
+	// Both are as good as a connection that broke, and as worth another try.
+	switch {
+	case s.broken:
+		return nil, &Failure{Type: "ConnectionError", Message: "a part of the answer is not valid JSON"}
+	case !whole:
 		return nil, &Failure{Type: "ConnectionError", Message: "the answer ends in the middle"}
 	}
 	if s.hide != nil {

@@ -44,6 +44,8 @@ var samples = []struct{ format, stream, want string }{
 		`{"stop":"other","text":"yes","usage":{"input":1,"output":2,"reported":true}}`},
 	// What is no event, no JSON or no object is skipped.
 	{ChatCompletion, "{}\nnot JSON\n[1]\n" + lines(`7`, `"text"`, `"[DONE] "`, `null`, `{"choices":7}`), `{"stop":"other"}`},
+	{ChatCompletion, lines(`"{\"choices\":[{\"delta\":{\"cont"`, `"[DONE]"`), `failure ConnectionError: a part of the answer is not valid JSON`},
+	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":0,"completion_tokens":0}}`, `"[DONE]"`), `{"stop":"other","text":"a"}`},
 	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}]}`), `failure ConnectionError: the answer ends in the middle`},
 	{ChatCompletion, lines(`{"choices":[{"delta":{"content":"a"}}]}`, `{"error":{"message":"no more","code":503}}`, `"[DONE]"`), `failure : no more`},
 	// Numbers and members that package jcs refuses come as text.
@@ -184,4 +186,16 @@ func FuzzStream(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestHugeAnswer: an answer that comes in many small events is bounded as a whole, by what it has as JSON.
+func TestHugeAnswer(t *testing.T) {
+	piece := strings.Repeat(`\u0001`, 1<<17) // six bytes each
+	event := lines(`{"choices":[{"delta":{"content":"` + piece + `"}}]}`)
+	for n, want := range map[int]bool{7: true, 9: false} {
+		a, f, _ := read(t, ChatCompletion, strings.Repeat(event, n)+lines(`"[DONE]"`), 1<<16)
+		if (f == nil) != want || f != nil && (f.Type != "LimitError" || a != nil) {
+			t.Errorf("%d events: %v, %v", n, a != nil, f)
+		}
+	}
 }

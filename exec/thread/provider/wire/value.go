@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 
@@ -119,9 +120,9 @@ func (t *tally) may(path ...string) int64 {
 	return n
 }
 
-// usage returns what was read, unless a number was wrong.
+// usage returns what was read, unless a number was wrong. A request and an answer without a token can't be.
 func (t *tally) usage(u Usage) Usage {
-	if t.wrong || t.in == nil || min(u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning) < 0 {
+	if t.wrong || t.in == nil || min(u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning) < 0 || u.Prompt()+u.Answered() == 0 {
 		return Usage{}
 	}
 	u.Reported = true
@@ -159,6 +160,18 @@ func input(c *ToolCall, v any, raw string) {
 		b, _ := json.Marshal(v)
 		c.Raw = string(b)
 	}
+}
+
+// Wrong says what is wrong with arguments that are no Input: a model can only mend what it knows of.
+func (c *ToolCall) Wrong() string {
+	v, err := jcs.Parse([]byte(c.Raw))
+	switch {
+	case err != nil:
+		return fmt.Sprintf("are not valid JSON: %v", err)
+	case object(v) == nil:
+		return "are not a JSON object"
+	}
+	return fmt.Sprintf("nest deeper than %d", maxNested)
 }
 
 // given returns the arguments of a call as they are sent back: an object.
