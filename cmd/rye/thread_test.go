@@ -109,7 +109,18 @@ func firstThread(dir string, k key.Private) error {
 	return os.WriteFile(filepath.Join(dir, transcript.LinesFile), b.Bytes(), 0o600)
 }
 
-// thread is "thread [-unfinished|-v1|-v1unsigned] ID [LOCK]": the thread is in .ai/threads/ID of the script's directory.
+// firstThreadFile writes the thread.json of rye 1.
+func firstThreadFile(dir, status string, k key.Private) error {
+	text := `{"directive":"test/spawn","status":"` + status + `"`
+	sum := sha256.Sum256([]byte(text + "}"))
+	digits := hex.EncodeToString(sum[:])
+	sig := k.Sign([]byte(digits))
+	return os.WriteFile(filepath.Join(dir, "thread.json"), fmt.Appendf(nil, `%s,"_signature":"rye:signed:2026-02-18T08:12:45Z:%s:%s:%s"}`,
+		text, digits, base64.URLEncoding.EncodeToString(sig[:]), k.Public().V1ID()), 0o600)
+}
+
+// thread is "thread [-unfinished|-v1|-v1unsigned] ID [LOCK]": the thread is in .ai/threads/ID of the script's directory. One of
+// rye 1 has a signed thread.json with a status in the place of a lock.
 func thread(ts *testscript.TestScript, neg bool, args []string) {
 	how := ""
 	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -135,6 +146,9 @@ func thread(ts *testscript.TestScript, neg bool, args []string) {
 		fallthrough
 	case "-v1unsigned":
 		ts.Check(firstThread(dir, k))
+		if len(args) == 2 {
+			ts.Check(firstThreadFile(dir, args[1], k))
+		}
 		return
 	}
 	var lock []byte

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -30,6 +31,7 @@ type source struct {
 	lines  string // the file with the lines
 	export string // the file to be unpacked into dir; "" for none
 	v1     bool
+	signed bool // the status of a thread of rye 1
 }
 
 // zstd begins every export.
@@ -247,6 +249,9 @@ func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Re
 		}
 		defer f.Close()
 		r, err := v1.Verify(ctx, f, c.Keys)
+		if err == nil && r.Problem == nil {
+			err = s.statusOf(r, c.Keys)
+		}
 		return r, nil, err
 	}
 	r, done, err := s.open()
@@ -256,6 +261,30 @@ func (s *source) verify(ctx context.Context, c transcript.Check) (*transcript.Re
 	defer done()
 	rep, err := transcript.VerifyReader(ctx, r, c)
 	return rep, nil, err
+}
+
+// threadFile is what rye 1 keeps of a thread beside its transcript, and signs.
+const threadFile = "thread.json"
+
+// statusOf holds the status of a transcript of rye 1, which no checkpoint proves, against that of its thread.json.
+func (s *source) statusOf(r *transcript.Report, keys v1.Keys) error {
+	at := filepath.Join(filepath.Dir(s.lines), threadFile)
+	b, err := osfile.ReadSmall(at, v1.MaxLine)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	status, _, err := v1.VerifyThread(b, keys)
+	if err != nil {
+		return fault.Wrap(err, "%q: %v", at, err)
+	}
+	if s.signed = status == r.Status; !s.signed && status != "running" { // what rye 1 left there when it was killed
+		r.Problem = &transcript.Problem{Line: r.Lines, Kind: transcript.Edited,
+			Reason: fmt.Sprintf("the thread ends with the status %s, and with %.20q in %s, which is signed", r.Status, status, threadFile)}
+	}
+	return nil
 }
 
 // A step is an event to be shown.

@@ -30,6 +30,7 @@ type verified struct {
 	Keys   []audits.AuditKeyLine `json:"keys"` // whose word counts
 	*transcript.Report
 	Export *exportLine `json:"export,omitempty"`
+	Signed bool        `json:"status_signed"` // false only for a thread of rye 1 without a signed thread.json that says so
 }
 
 // exportLine is what is known of an export, besides the transcript in it.
@@ -75,7 +76,7 @@ func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, advise(err, "rye thread verify", c.Thread).Asked()
 	}
-	if ans.Report = r; x != nil {
+	if ans.Report, ans.Signed = r, s.signed || !s.v1; x != nil {
 		ans.Export = &exportLine{x.Export, x.Machine, x.By, x.Time.Format(timeForm), x.LockBytes > 0}
 	}
 	if r.Problem != nil {
@@ -136,7 +137,8 @@ func (v *verified) Text(t *cli.Terminal) {
 	t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), r.Thread)
 	rows := [][]string{{"  status", r.Status}}
 	if r.Format == v1.Format {
-		rows = [][]string{{"  status", r.Status + ", which rye 1 didn't sign"}, {"  format", r.Format}}
+		signed := map[bool]string{true: ", signed in " + threadFile, false: ", which rye 1 didn't sign"}[v.Signed]
+		rows = [][]string{{"  status", r.Status + signed}, {"  format", r.Format}}
 	}
 	rows = append(rows, v.bound()...)
 	for _, m := range r.Models {

@@ -224,11 +224,11 @@ func signThread(b string, k key.Private) []byte {
 }
 
 func TestThread(t *testing.T) {
-	const file = `{"thread_id": "a-1", "cost": {"spend": 0.007280999999999999, "max": 1.0, "small": 1.1764999726437964e-05, "n": 6}, "x": [true, false, null, "é\u007f\n\"\\😀/"]`
-	const canonical = `{"cost":{"max":1.0,"n":6,"small":1.1764999726437964e-05,"spend":0.007280999999999999},"thread_id":"a-1","x":[true,false,null,"\u00e9\u007f\n\"\\\ud83d\ude00/"]}`
+	const file = `{"status": "error", "thread_id": "a-1", "cost": {"spend": 0.007280999999999999, "max": 1.0, "small": 1.1764999726437964e-05, "n": 6}, "x": [true, false, null, "é\u007f\n\"\\😀/"]`
+	const canonical = `{"cost":{"max":1.0,"n":6,"small":1.1764999726437964e-05,"spend":0.007280999999999999},"status":"error","thread_id":"a-1","x":[true,false,null,"\u00e9\u007f\n\"\\\ud83d\ude00/"]}`
 	good := append([]byte(file), signThread(canonical, own)...)
-	if k, err := VerifyThread(good, Keys{eve.Public(), own.Public()}); err != nil || k != own.Public() {
-		t.Error(k, err)
+	if status, k, err := VerifyThread(good, Keys{eve.Public(), own.Public()}); err != nil || k != own.Public() || status != "error" {
+		t.Error(status, k, err)
 	}
 	for _, c := range []struct {
 		b    []byte
@@ -243,7 +243,7 @@ func TestThread(t *testing.T) {
 		{[]byte(file + "}"), Keys{own.Public()}, fault.Unsigned},
 		{[]byte(`[]`), nil, fault.Parsing}, {[]byte(`{`), nil, fault.Parsing}, {[]byte(`{"a":1,"a":2}`), nil, fault.Parsing},
 	} {
-		if _, err := VerifyThread(c.b, c.keys); err == nil || fault.CodeOf(err) != c.code {
+		if _, _, err := VerifyThread(c.b, c.keys); err == nil || fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", c.b, err)
 		}
 	}

@@ -190,30 +190,32 @@ var signature = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:([a-f0-9]{64}):([A-Za-z0-9_-]{86}==):([a-f0-9]{16})$`)
 })
 
-// VerifyThread checks the signature of a thread.json and returns who signed it.
-func VerifyThread(b []byte, keys Keys) (key.Public, error) {
+// VerifyThread checks the signature of a thread.json and returns the status that it gives the thread, and who signed it.
+func VerifyThread(b []byte, keys Keys) (status string, by key.Public, err error) {
 	if _, err := jcs.Parse(b); err != nil {
-		return key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)
+		return "", key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var m map[string]any
 	if err := d.Decode(&m); err != nil {
-		return key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)
+		return "", key.Public{}, fault.New(fault.Parsing, "%v", err).From(err)
 	}
 	text, _ := m["_signature"].(string)
 	s := signature().FindStringSubmatch(text)
 	if s == nil {
-		return key.Public{}, fault.New(fault.Unsigned, "no signature of rye 1")
+		return "", key.Public{}, fault.New(fault.Unsigned, "no signature of rye 1")
 	}
 	delete(m, "_signature")
 	sum := sha256.Sum256(appendPython(nil, m))
 	digits := hex.EncodeToString(sum[:])
 	if digits != s[1] {
-		return key.Public{}, fault.New(fault.Integrity,
+		return "", key.Public{}, fault.New(fault.Integrity,
 			"changed after it was signed: expected sha256:%s, found sha256:%s", s[1], digits)
 	}
-	return keys.signer(s[3], digits, s[2])
+	status, _ = m["status"].(string)
+	by, err = keys.signer(s[3], digits, s[2])
+	return status, by, err
 }
 
 // appendPython writes a value as Python's json.dumps does with sorted keys, the shortest separators and ASCII alone.
