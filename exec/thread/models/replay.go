@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"strings"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -79,7 +79,7 @@ func (r *replay) Ask(_ context.Context, q *provider.Request, digest cas.Digest, 
 	t := r.turns[r.next]
 	r.next++
 	if digest != t.request.Digest {
-		return nil, true, differs(&t, q)
+		return nil, true, r.differs(q)
 	}
 	switch {
 	case t.answer != nil:
@@ -110,34 +110,53 @@ func Answered(a *transcript.Answer) (*provider.Answer, error) {
 	return out, cmp.Or(err, json.Unmarshal(b, &out.Opaque))
 }
 
-// differs says how a request differs from the recorded one: in the first message that is another, or in the tools.
-func differs(t *recorded, q *provider.Request) error {
-	e := fault.New(fault.Conflict, "the thread asks the model something else than the record: line %d", t.line).On("line", t.line)
-	added := q.Messages[min(int(t.request.Kept), len(q.Messages)):]
-	for i := range max(len(added), len(t.request.Messages)) {
-		was, is := "nothing", "nothing"
-		if i < len(t.request.Messages) {
-			was = short(t.request.Messages[i])
-		}
-		if i < len(added) {
-			is = short(added[i])
-		}
-		if was != is {
-			return e.Because("recorded: "+was, "now:      "+is)
+// differs says how a request differs from the recorded one: in the first message or tool that is another. An earlier message can
+// be, since the record has only what a request added.
+func (r *replay) differs(q *provider.Request) error {
+	var messages, tools []any
+	for _, t := range r.turns[:r.next] {
+		messages = append(messages[:min(int(t.request.Kept), len(messages))], t.request.Messages...)
+		if t.request.Tools != nil {
+			tools = t.request.Tools
 		}
 	}
-	return e.Because("the messages are the same: the tools, the model or an earlier message differ")
+	e := fault.New(fault.Conflict, "the thread asks the model something else than the record: line %d", r.turns[r.next-1].line).
+		On("line", r.turns[r.next-1].line)
+	was, is := first(messages, q.Messages)
+	if was == is {
+		was, is = first(tools, q.Tools)
+	}
+	if was == is {
+		return e.Because("the messages and the tools are the same")
+	}
+	was, is = tape.Apart(was, is)
+	return e.Because("recorded: "+was, "now:      "+is)
 }
 
-// short shows a message.
-func short(v any) string {
-	b, err := json.Marshal(v)
+// first returns the first elements that differ, as canonical JSON; the same twice if none does.
+func first[T any](recorded []any, now []T) (was, is string) {
+	for i := range max(len(recorded), len(now)) {
+		was, is = nothing, nothing
+		if i < len(recorded) {
+			was = shown(recorded[i])
+		}
+		if i < len(now) {
+			is = shown(now[i])
+		}
+		if was != is {
+			break
+		}
+	}
+	return was, is
+}
+
+// nothing is shown of what isn't there.
+const nothing = "nothing"
+
+func shown(v any) string {
+	b, err := canonical(nil, v)
 	if err != nil {
 		return err.Error()
 	}
-	const most = 300
-	if len(b) > most {
-		b = append(b[:most], "…"...)
-	}
-	return strings.ToValidUTF8(string(b), "\ufffd")
+	return string(b)
 }

@@ -54,9 +54,13 @@ func (d *Difference) Lines() (lines []string) {
 // nothing is shown of what isn't there.
 const nothing = "nothing"
 
-// short shows a member of two objects as JSON. Of a long one it shows the part where they begin to differ.
+// short shows a member of two objects as JSON, long ones as Apart does.
 func short(a, b map[string]any, name string) (string, string) {
-	was, is := text(a, name), text(b, name)
+	return Apart(text(a, name), text(b, name))
+}
+
+// Apart shows two texts. Of long ones it shows the part where they begin to differ.
+func Apart(was, is string) (string, string) {
 	const before, most = 100, 400
 	same := 0
 	for same < min(len(was), len(is)) && was[same] == is[same] {

@@ -1,0 +1,52 @@
+package models
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// TestDiffers: whatever a request has that the recorded one hasn't, the error shows it.
+func TestDiffers(t *testing.T) {
+	long := strings.Repeat("the same words, ", 100)
+	message := func(text string) any { return map[string]any{"role": "user", "text": text} }
+	turns := []recorded{
+		{line: 3, request: transcript.Request{Messages: []any{message("one"), message(long + "end")}, Tools: []any{map[string]any{"name": "a", "description": "A"}}}},
+		{line: 7, request: transcript.Request{Kept: 2, Messages: []any{message("two")}}},
+	}
+	now := func(texts ...string) (all []provider.Message) {
+		for _, text := range texts {
+			all = append(all, provider.Message{Role: provider.User, Text: text})
+		}
+		return all
+	}
+	tools := []provider.Tool{{Name: "a", Description: "A"}}
+	for _, c := range []struct {
+		name  string
+		q     provider.Request
+		wants []string
+	}{
+		{"late in a message", provider.Request{Messages: now("one", long+"END", "two"), Tools: tools}, []string{"recorded: …", `words, end"}`, "now:      …", `words, END"}`}},
+		{"an earlier message", provider.Request{Messages: now("ONE", long+"end", "two"), Tools: tools}, []string{`recorded: {"role":"user","text":"one"}`, `now:      {"role":"user","text":"ONE"}`}},
+		{"another message", provider.Request{Messages: now("one", long+"end", "two", "three"), Tools: tools}, []string{"recorded: nothing", `now:      {"role":"user","text":"three"}`}},
+		{"no message", provider.Request{Messages: now("one", long+"end"), Tools: tools}, []string{`"text":"two"`, "now:      nothing"}},
+		{"a tool", provider.Request{Messages: now("one", long+"end", "two"), Tools: []provider.Tool{{Name: "a", Description: "B"}}}, []string{`"description":"A"`, `"description":"B"`}},
+		{"no tool", provider.Request{Messages: now("one", long+"end", "two")}, []string{`recorded: {"description":"A"`, "now:      nothing"}},
+		{"instructions", provider.Request{Messages: now("one", long+"end", "two"), Tools: tools, System: "Be short."}, []string{"the messages and the tools are the same"}},
+	} {
+		r := &replay{turns: turns, next: 2}
+		f := fault.Of(r.differs(&c.q))
+		text := strings.Join(f.Why, "\n")
+		for _, want := range c.wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %s; want %s", c.name, text, want)
+			}
+		}
+		if f.Code != fault.Conflict || f.Details["line"] != int64(7) || len(text) > 2000 {
+			t.Errorf("%s: %+v", c.name, f)
+		}
+	}
+}
