@@ -2,7 +2,6 @@ package thread
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -38,7 +37,7 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 	t.turn++
 	t.asked = 0
 	t.tell("")
-	if wide, err := t.tooWide(q, kept); wide != nil || err != nil {
+	if wide, err := t.tooWide(ctx, q, kept); wide != nil || err != nil {
 		return wide, err
 	}
 	for attempt := int64(1); ; attempt++ {
@@ -48,7 +47,7 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 		}
 		t.tell("")
 		if answer != nil {
-			return answeredAs(answer), nil
+			return models.Seen(answer), nil
 		}
 		kept = len(q.Messages)
 		class, event := t.classify(failure, attempt)
@@ -63,30 +62,44 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 		if event.Action == "fail" {
 			return map[string]any{"error": map[string]any{"code": event.Error.Code, "message": event.Error.Message, "category": event.Category, "id": event.ID}}, nil
 		}
-		if !t.recorder.Playing() {
-			err = models.Wait(ctx, event.Delay)
-		}
-		if err != nil {
+		if err := t.wait(ctx, event.Delay); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// wait waits before another try. A wait that is longer than the time that the thread has left ends the thread at once.
+func (t *thread) wait(ctx context.Context, d time.Duration) error {
+	limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Late(t.recorder.Elapsed() + d) })
+	switch {
+	case err != nil:
+		return err
+	case limit != nil:
+		return t.stop(ctx, limit, fault.New(fault.Limit, "the next try has to wait for %s, longer than the thread may run", d.Round(time.Second)))
+	case t.recorder.Playing():
+		return nil
+	}
+	return models.Wait(ctx, d)
+}
+
 // tooWide refuses a request that the model's context window can't hold, before it is sent. It returns the loop's answer.
-func (t *thread) tooWide(q *provider.Request, kept int) (any, error) {
+func (t *thread) tooWide(ctx context.Context, q *provider.Request, kept int) (any, error) {
 	p := t.model.Provider()
 	tokens, window := t.bound, p.Window(t.model.Name())
 	if t.bound > 0 && kept <= len(q.Messages) {
-		tokens += size(q.Messages[kept:]) / bytesPerToken
+		tokens += models.Size(q.Messages[kept:]) / bytesPerToken
 	} else {
-		tokens = (size(q.Messages)+size(q.Tools))/bytesPerToken + p.Overhead
+		tokens = (models.Size(q.Messages)+models.Size(q.Tools))/bytesPerToken + p.Overhead
 	}
 	if window == 0 || tokens <= window {
 		return nil, nil
 	}
 	event := transcript.Limit{Code: "context", Current: float64(tokens) / float64(window), Max: 1, Action: "fail"}
 	message := fmt.Sprintf("the request would have about %d tokens, more than the context window of %d of %s", tokens, window, t.model)
-	return object{"error": object{"code": string(fault.Limit), "message": message, "category": "permanent", "id": "context"}}, t.append(true, event)
+	if err := t.append(true, event); err != nil {
+		return nil, err
+	}
+	return object{"error": object{"code": string(fault.Limit), "message": message, "category": "permanent", "id": "context"}}, t.fills(ctx, hook.Full, tokens)
 }
 
 // errLost is the failure of a request whose answer was lost with the process that waited for it.
@@ -150,17 +163,17 @@ func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) e
 	if why != nil {
 		return why
 	}
-	return fault.New(fault.Limit, "the thread has reached a limit: %s (%g of %g)", limit.Code, limit.Current, limit.Max).On("limit", limit.Code)
+	return limits.Fault(limit)
 }
 
 // request makes the request of a turn. The answer may have as many tokens as the limit leaves.
 func (t *thread) request(args map[string]any, kept int) (*provider.Request, error) {
 	var err error
-	if t.sent, err = messagesOf(args["messages"], t.sent, kept); err != nil {
+	if t.sent, err = models.Messages(args["messages"], t.sent, kept); err != nil {
 		return nil, err
 	}
 	q := &provider.Request{Stream: true, Messages: t.sent}
-	if err := fromJSON(args["tools"], &q.Tools); err != nil {
+	if err := models.Decode(args["tools"], &q.Tools); err != nil {
 		return nil, fault.New(fault.Validation, "the loop offers tools that can't be read: %v", err)
 	}
 	return q, nil
@@ -220,7 +233,8 @@ func (t *thread) afford(ctx context.Context, q *provider.Request, call string, i
 			return worst, err
 		}
 		own, below := t.money.Spent()
-		if err := t.stop(ctx, &transcript.Limit{Code: recorder.Spend, Current: float64(own+below+worst) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}, short); err != nil {
+		over := &transcript.Limit{Code: recorder.Spend, Current: float64(own+below+worst) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
+		if err := t.stop(ctx, over, limits.At(fault.Of(short), over)); err != nil {
 			return 0, err
 		}
 	}
@@ -266,15 +280,9 @@ func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Dig
 // each byte that was added since.
 func (t *thread) inputBound(q *provider.Request, kept int) int64 {
 	if t.bound > 0 && kept <= len(q.Messages) {
-		return t.bound + size(q.Messages[kept:])
+		return t.bound + models.Size(q.Messages[kept:])
 	}
-	return size(q.Messages) + size(q.Tools) + t.model.Provider().Overhead
-}
-
-// size is how many bytes a value has as JSON.
-func size(v any) int64 {
-	b, _ := json.Marshal(v) // what was read from JSON can be written as JSON
-	return int64(len(b))
+	return models.Size(q.Messages) + models.Size(q.Tools) + t.model.Provider().Overhead
 }
 
 // recordRequest writes what the model is asked, before it is.
@@ -329,11 +337,6 @@ func (t *thread) settle(ctx context.Context, p *provider.Provider, a *provider.A
 		return nil
 	}
 	over := &transcript.Limit{Code: recorder.Spend, Current: float64(own+below) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
-	return t.stop(ctx, over, fault.New(fault.Budget, "the thread has spent $%.6f of $%.6f: a model call has cost more than it could", over.Current, over.Max).
-		On("spent", over.Current).On("budget", over.Max))
-}
-
-// answeredAs returns an answer as the loop sees it.
-func answeredAs(a *provider.Answer) any {
-	return map[string]any{"text": a.Text, "calls": results.Values(append([]provider.ToolCall{}, a.Calls...)), "stop": a.Stop, "message": results.Values(a.Message())}
+	return t.stop(ctx, over, limits.At(fault.New(fault.Budget, "the thread has spent $%.6f of $%.6f: a model call has cost more than it could",
+		over.Current, over.Max), over))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -38,7 +39,7 @@ func (t *thread) number(c *calls.Call) *toolCall {
 // makeCalls makes the calls of one turn, and returns the messages with their results.
 func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
 	var wanted []provider.ToolCall
-	if err := fromJSON(v, &wanted); err != nil {
+	if err := models.Decode(v, &wanted); err != nil {
 		return nil, fault.New(fault.Validation, "the loop makes calls that can't be read: %v", err)
 	}
 	if len(wanted) > maxCalls {

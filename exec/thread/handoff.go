@@ -7,6 +7,8 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/hook"
+	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
@@ -22,7 +24,7 @@ const bytesPerToken = 4
 
 // handOver decides what a new thread begins with that goes on with this one's work, and ends the loop.
 func (t *thread) handOver(ctx context.Context, args map[string]any) error {
-	messages, err := messagesOf(args["messages"], nil, 0)
+	messages, err := models.Messages(args["messages"], nil, 0)
 	if err != nil {
 		return err
 	}
@@ -30,6 +32,9 @@ func (t *thread) handOver(ctx context.Context, args map[string]any) error {
 		return fault.New(fault.Validation, "the loop calls handoff without messages")
 	}
 	if err := t.append(true, transcript.Limit{Code: "context", Current: t.share(), Max: t.plan.Handoff.Threshold, Action: "handoff"}); err != nil {
+		return err
+	}
+	if err := t.fills(ctx, hook.Full, t.filled()); err != nil {
 		return err
 	}
 	var summary any

@@ -26,7 +26,21 @@ import (
 // fire asks the hooks of an event. An error ends the thread: the decision to do so is one.
 func (t *thread) fire(ctx context.Context, event string, data object) (*hook.Decision, error) {
 	d, err := t.decide(ctx, event, data)
-	return d, cmp.Or(err, d.End(event, false))
+	if err != nil {
+		return d, err
+	}
+	return d, t.end(d, event)
+}
+
+// end returns the error that ends the thread by a decision; nil if the record says that it went on.
+func (t *thread) end(d *hook.Decision, event string) error {
+	end := d.End(event, false)
+	if end != nil && d.Stops() {
+		if on, err := t.recorder.WentOn(); on || err != nil {
+			return err
+		}
+	}
+	return end
 }
 
 // decide asks the hooks of an event.
@@ -130,13 +144,16 @@ func (t *thread) askHook(ctx context.Context, args map[string]any) (any, error) 
 	return d.Doc(), err
 }
 
-// share is how much of the model's context window the last request, its answer and the results of its calls fill.
+// share is how much of the model's context window is used.
 func (t *thread) share() float64 {
 	if window := t.model.Provider().Window(t.model.Name()); window > 0 {
-		return float64(t.bound+t.added/bytesPerToken) / float64(window)
+		return float64(t.filled()) / float64(window)
 	}
 	return 0
 }
+
+// filled is how many tokens the last request, its answer and the results of its calls have.
+func (t *thread) filled() int64 { return t.bound + t.added/bytesPerToken }
 
 // first returns the messages that begin the thread, with what the hooks of thread_started give.
 func (t *thread) first(ctx context.Context) (any, error) {
@@ -153,14 +170,21 @@ func (t *thread) first(ctx context.Context) (any, error) {
 // onFailure asks the hooks what is made of a failed model call, and records that. The error ends the thread.
 func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) error {
 	r := &hookRunner{thread: t}
-	end, err := r.onFailure(ctx, f, class, event)
-	return cmp.Or(err, t.append(true, append([]transcript.Payload{*event}, r.ran...)...), end)
+	d, err := r.onFailure(ctx, f, class, event)
+	if err := cmp.Or(err, t.append(true, append([]transcript.Payload{*event}, r.ran...)...)); err != nil {
+		return err
+	}
+	if err := t.end(d, hook.Failure); err != nil || !d.Stops() {
+		return err
+	}
+	event.Action = hook.Retry // the thread went on
+	return nil
 }
 
-func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) (end, err error) {
+func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) (*hook.Decision, error) {
 	if class.Category == classification.Permanent && models.FallBack(r.model) {
 		event.Action, r.bound = "fallback", 0 // another model counts other tokens
-		return nil, nil
+		return new(hook.Decision), nil
 	}
 	names := condition.Names{cmp.Or(class.ID, string(class.Category)), string(class.Category), class.Name, event.Error.Code, f.Code}
 	d, err := r.decide(ctx, hook.Failure, object{
@@ -170,24 +194,24 @@ func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class c
 		"attempt": event.Attempt,
 	})
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	event.Action = "fail"
 	switch d.Control {
 	case hook.Retry:
 		if event.Attempt > r.plan.Settings.MaxRetries || class.Policy.MaxRetries > 0 && event.Attempt > int64(class.Policy.MaxRetries) {
-			return nil, nil
+			return d, nil
 		}
-		event.Action, event.Delay = "retry", class.Policy.Wait(int(event.Attempt-1), f.After)
+		event.Action, event.Delay = hook.Retry, class.Policy.Wait(int(event.Attempt-1), f.After)
 		if d.Delay != nil {
 			event.Delay = *d.Delay
 		} else if class.Policy.Type == "none" {
 			event.Delay = time.Second
 		}
 	case hook.Abort:
-		event.Action = "abort"
+		event.Action = hook.Abort
 	}
-	return d.End(hook.Failure, false), nil
+	return d, nil
 }
 
 // atLimit records that a limit is reached, and asks the hooks about it. The error ends the thread; nil for the usual one.
@@ -265,14 +289,16 @@ func typeOf(code string) condition.Names {
 
 // afterStep asks the hooks at the end of a turn with calls, and when the context window fills up.
 func (t *thread) afterStep(ctx context.Context, calls int) error {
-	if _, err := t.fire(ctx, hook.AfterStep, object{"calls": int64(calls)}); err != nil {
+	if _, err := t.fire(ctx, hook.AfterStep, object{"calls": int64(calls)}); err != nil || !t.plan.Window.Pressed(t.share()) {
 		return err
 	}
-	event := t.plan.Window.Event(t.share())
-	if event == "" {
-		return nil
-	}
-	_, err := t.fire(ctx, event, object{"usage_ratio": t.share(), "tokens_used": t.bound, "tokens_limit": t.model.Provider().Window(t.model.Name())})
+	return t.fills(ctx, hook.Pressure, t.filled())
+}
+
+// fills asks the hooks of an event about the context window, where so many tokens are used.
+func (t *thread) fills(ctx context.Context, event string, tokens int64) error {
+	window := t.model.Provider().Window(t.model.Name())
+	_, err := t.fire(ctx, event, object{"usage_ratio": float64(tokens) / float64(max(window, 1)), "tokens_used": tokens, "tokens_limit": window})
 	return err
 }
 

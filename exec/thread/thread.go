@@ -1,9 +1,7 @@
 package thread
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -64,9 +62,6 @@ type thread struct {
 // errReturned ends a loop whose model has returned the outputs.
 var errReturned = errors.New("the outputs were returned")
 
-// errDuration ends a thread that has used its time.
-var errDuration = fault.New(fault.Limit, "the thread has reached its limit duration_seconds")
-
 // run runs the loop, and records how it ended.
 func (t *thread) run(ctx context.Context) (*Result, error) {
 	running, cancel := context.WithCancelCause(ctx)
@@ -97,7 +92,7 @@ func (e *Engine) newThread(s *Start) *thread {
 // goLive lets the thread's time run. It had run before.
 func (t *thread) goLive(before time.Duration) {
 	if t.clock == nil && t.limits.Duration != limits.Unlimited {
-		t.clock = time.AfterFunc(t.limits.Duration-before, func() { t.cancel(errDuration) })
+		t.clock = time.AfterFunc(t.limits.Duration-before, func() { t.cancel(limits.Fault(t.limits.Late(t.limits.Duration))) })
 	}
 }
 
@@ -251,23 +246,4 @@ func (t *thread) outcome(ctx context.Context, r *Result, end *loop.End, err erro
 	}
 	r.Status = Completed
 	return nil
-}
-
-// fromJSON reads JSON's values into a struct.
-func fromJSON(v, to any) error {
-	b, err := json.Marshal(v)
-	return cmp.Or(err, json.Unmarshal(b, to))
-}
-
-// messagesOf reads the messages of a loop. The first kept are those that old has: they are taken from there.
-func messagesOf(v any, old []provider.Message, kept int) ([]provider.Message, error) {
-	list, ok := v.([]any)
-	if kept = min(kept, len(old), len(list)); ok {
-		v = list[kept:]
-	}
-	var added []provider.Message
-	if err := fromJSON(v, &added); err != nil {
-		return nil, fault.New(fault.Validation, "the loop sends messages that can't be read: %v", err)
-	}
-	return append(append(make([]provider.Message, 0, kept+len(added)), old[:kept]...), added...), nil
 }

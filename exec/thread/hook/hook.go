@@ -203,6 +203,9 @@ func (d *Decision) End(event string, money bool) error {
 	return nil
 }
 
+// Stops reports whether a decision interrupts the thread, which may go on later.
+func (d *Decision) Stops() bool { return d.Control == Escalate || d.Control == Suspend }
+
 // Doc returns the decision as a loop sees it; nil if there is none.
 func (d *Decision) Doc() any {
 	if d.Control == "" && len(d.Texts) == 0 {

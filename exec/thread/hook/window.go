@@ -12,37 +12,28 @@ const Coordination = "coordination"
 
 // A Window tells when a thread's context window fills up.
 type Window struct {
-	pressure, full float64 // the shares from which it does
-	pressed        bool    // that was told
+	pressure float64 // the share from which it does
+	pressed  bool    // that was told
 }
 
 // ReadWindow reads config:coordination.
 func ReadWindow(v *value.Value) (*Window, error) {
-	w := &Window{pressure: 0.75, full: 0.9}
-	at := v.Get("coordination").Get("continuation")
-	for name, to := range map[string]*float64{"pressure_threshold": &w.pressure, "trigger_threshold": &w.full} {
-		given := at.Get(name)
-		if given.IsNull() {
-			continue
-		}
-		share, err := strconv.ParseFloat(given.Text, 64)
-		if err != nil || share <= 0 || share > 1 || given.Kind == value.Text {
-			return nil, fault.New(fault.Config, "invalid config:%s: continuation.%s must be a number above 0, at most 1", Coordination, name).Try("rye docs hooks")
-		}
-		*to = share
+	w := &Window{pressure: 0.75}
+	given := v.Get("coordination").Get("continuation").Get("pressure_threshold")
+	if given.IsNull() {
+		return w, nil
 	}
+	share, err := strconv.ParseFloat(given.Text, 64)
+	if err != nil || !(share > 0 && share <= 1) || given.Kind == value.Text {
+		return nil, fault.New(fault.Config, "invalid config:%s: continuation.pressure_threshold must be a number above 0, at most 1", Coordination).Try("rye docs hooks")
+	}
+	w.pressure = share
 	return w, nil
 }
 
-// Event returns the event of a share, "" if there is none: pressure counts once, until there is less.
-func (w *Window) Event(share float64) string {
-	pressed := share >= w.pressure
-	defer func() { w.pressed = pressed }()
-	switch {
-	case share >= w.full:
-		return Full
-	case pressed && !w.pressed:
-		return Pressure
-	}
-	return ""
+// Pressed reports whether the window fills up, once until less of it is used.
+func (w *Window) Pressed(share float64) bool {
+	before := w.pressed
+	w.pressed = share >= w.pressure
+	return w.pressed && !before
 }

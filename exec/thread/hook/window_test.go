@@ -1,7 +1,7 @@
 package hook_test
 
 import (
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -13,15 +13,15 @@ func TestWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
+	var got []bool
 	for _, share := range []float64{0, 0.74, 0.75, 0.8, 0.95, 0.95, 0.8, 0.1, 0.76} {
-		got = append(got, w.Event(share))
+		got = append(got, w.Pressed(share))
 	}
-	if s := strings.Join(got, ","); s != ",,context_window_pressure,,context_limit_reached,context_limit_reached,,,context_window_pressure" {
-		t.Errorf("%s", s)
+	if want := []bool{2: true, 8: true}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
 	}
-	for _, text := range []string{"0", "1.5", "-1", "lots", `"0.5"`, "[1]"} {
-		if _, err := hook.ReadWindow(yaml(t, "coordination: {continuation: {trigger_threshold: "+text+"}}")); fault.CodeOf(err) != fault.Config {
+	for _, text := range []string{"0", "1.5", "-1", "lots", "nan", `"0.5"`, "[1]"} {
+		if _, err := hook.ReadWindow(yaml(t, "coordination: {continuation: {pressure_threshold: "+text+"}}")); fault.CodeOf(err) != fault.Config {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

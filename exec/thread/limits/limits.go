@@ -113,6 +113,23 @@ func (l *Set) Reached(u Usage) *transcript.Limit {
 	return nil
 }
 
+// Late returns the limit of time if a thread that has run for so long has reached it.
+func (l *Set) Late(elapsed time.Duration) *transcript.Limit {
+	only := None()
+	only.Duration = l.Duration
+	return only.Reached(Usage{Elapsed: elapsed})
+}
+
+// Fault returns a limit that is reached as an error.
+func Fault(l *transcript.Limit) *fault.Error {
+	return At(fault.New(fault.Limit, "the thread has reached a limit: %s (%g of %g)", l.Code, l.Current, l.Max), l)
+}
+
+// At adds to an error the limit that it is about: a thread that goes on needs a higher one.
+func At(e *fault.Error, l *transcript.Limit) *fault.Error {
+	return e.On("limit", l.Code).On("current", l.Current).On("max", l.Max)
+}
+
 // Nano is how many nano-dollars a dollar has.
 const Nano = 1e9
 

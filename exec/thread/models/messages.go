@@ -1,0 +1,41 @@
+package models
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/provider"
+)
+
+// Messages reads the messages of a loop. The first kept are those that old has: they are taken from there.
+func Messages(v any, old []provider.Message, kept int) ([]provider.Message, error) {
+	list, ok := v.([]any)
+	if kept = min(kept, len(old), len(list)); ok {
+		v = list[kept:]
+	}
+	var added []provider.Message
+	if err := Decode(v, &added); err != nil {
+		return nil, fault.New(fault.Validation, "the loop sends messages that can't be read: %v", err)
+	}
+	return append(append(make([]provider.Message, 0, kept+len(added)), old[:kept]...), added...), nil
+}
+
+// Size is how many bytes a value has as JSON.
+func Size(v any) int64 {
+	b, _ := json.Marshal(v) // what was read from JSON can be written as JSON
+	return int64(len(b))
+}
+
+// Decode reads JSON's values into a variable.
+func Decode(v, to any) error {
+	b, err := json.Marshal(v)
+	return cmp.Or(err, json.Unmarshal(b, to))
+}
+
+// Seen returns an answer as a loop sees it.
+func Seen(a *provider.Answer) (seen any) {
+	// What was read from JSON can be written as JSON.
+	Decode(map[string]any{"text": a.Text, "calls": append([]provider.ToolCall{}, a.Calls...), "stop": a.Stop, "message": a.Message()}, &seen)
+	return seen
+}
