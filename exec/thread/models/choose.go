@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
@@ -110,13 +111,14 @@ type Lack struct {
 	Unset  bool // it has no value
 }
 
-// Candidates returns the providers, first those that are ready.
+// Candidates returns the providers, first those that are ready. The library's own that need no key come last of these: they are
+// always ready, and their server may not be running.
 func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err error) {
 	items, err := s.Providers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var unready []Candidate
+	var keyless, unready []Candidate
 	for _, it := range items {
 		if !provider.Is(it.Model) {
 			continue
@@ -134,13 +136,16 @@ func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err e
 				c.Lacks = append(c.Lacks, Lack{name, !allowed, !set})
 			}
 		}
-		if len(c.Lacks) == 0 {
-			all = append(all, c)
-		} else {
+		switch {
+		case len(c.Lacks) > 0:
 			unready = append(unready, c)
+		case len(c.Secrets) == 0 && it.Space.Builtin:
+			keyless = append(keyless, c)
+		default:
+			all = append(all, c)
 		}
 	}
-	return append(all, unready...), nil
+	return slices.Concat(all, keyless, unready), nil
 }
 
 // providers returns the providers as package provider resolves names, and the digests of their items.
