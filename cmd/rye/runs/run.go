@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -150,13 +151,29 @@ func failed(r *thread.Result) error {
 		if r.Error.Code != fault.Cancelled {
 			r.Error.Exit = fault.ExitRefused
 		}
-		r.Error.Try("rye thread resume " + fault.Quote(r.Thread))
+		r.Error.Try("rye thread resume " + fault.Quote(r.Thread) + higher(r.Error))
 	case thread.Failed:
 		if r.Error.Exit != 0 || r.Error.Line().Exit != fault.ExitRefused || r.Error.Code == fault.Conflict {
 			r.Error.Exit = fault.ExitNo
 		}
 	}
 	return r.Error
+}
+
+// higher returns the flag with which a thread goes on that has reached a limit: twice what it had, or needed.
+func higher(e *fault.Error) string {
+	code, _ := e.Details["limit"].(string)
+	had, known := e.Details["max"].(float64)
+	needs, _ := e.Details["current"].(float64)
+	name, reached := strings.CutSuffix(code, "_exceeded")
+	n := 2 * max(had, needs)
+	switch {
+	case !known || !reached:
+		return ""
+	case name == "spend":
+		return fmt.Sprintf(" --limit spend=%.2f", math.Ceil(n*100)/100)
+	}
+	return fmt.Sprintf(" --limit %s=%.0f", name, math.Ceil(max(n, 1)))
 }
 
 // A runAnswer is what became of a thread.
