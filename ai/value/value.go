@@ -11,6 +11,7 @@ package value
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -75,6 +76,18 @@ func (v *Value) Get(key string) *Value {
 		}
 	}
 	return nil
+}
+
+// Unknown returns the first key of a map that isn't one of names; "" if there is none.
+func (v *Value) Unknown(names ...string) string {
+	if v != nil {
+		for _, e := range v.Map {
+			if !slices.Contains(names, e.Key) {
+				return e.Key
+			}
+		}
+	}
+	return ""
 }
 
 // IsNull reports whether there is no value, or a null.

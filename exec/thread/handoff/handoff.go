@@ -1,6 +1,7 @@
 // Package handoff reads when and how a thread is handed over to a new one: config:coordination, coordination.continuation.
 //
 //	trigger_threshold         the share of the context window from which a thread hands over; 0.9
+//	pressure_threshold        package hook reads it
 //	summary_directive         summarises what was done; none if missing
 //	summary_model             its model
 //	summary_limit_overrides   its limits
@@ -33,9 +34,21 @@ type Settings struct {
 func Read(v *value.Value) (*Settings, error) {
 	s := &Settings{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
 	c := v.Get("coordination").Get("continuation")
+	for _, m := range []struct {
+		at    *value.Value
+		known []string
+	}{
+		{v, []string{"coordination", "schema_version", "name", "version", "category", "description"}},
+		{v.Get("coordination"), []string{"continuation"}},
+		{c, []string{"trigger_threshold", "pressure_threshold", "summary_directive", "summary_model", "summary_limit_overrides", "summary_max_tokens", "resume_ceiling_tokens"}},
+	} {
+		if key := m.at.Unknown(m.known...); key != "" {
+			return nil, fault.New(fault.Config, "invalid config:coordination: unknown key %q: expected one of %s", key, strings.Join(m.known, ", "))
+		}
+	}
 	if t := c.Get("trigger_threshold"); !t.IsNull() {
 		n, err := strconv.ParseFloat(t.Text, 64)
-		if err != nil || !(n > 0 && n <= 1) {
+		if err != nil || !(n > 0 && n <= 1) || t.Kind == value.Text {
 			return nil, fault.New(fault.Config, "invalid config:coordination: trigger_threshold must be above 0 and at most 1")
 		}
 		s.Threshold = n

@@ -15,7 +15,7 @@ import (
 // read reads what stands under coordination.continuation of a file of config.
 func read(t testing.TB, lines ...string) (*handoff.Settings, error) {
 	t.Helper()
-	text := "coordination:\n  continuation:\n    other: 1\n"
+	text := "coordination:\n  continuation:\n    pressure_threshold: 0.5\n"
 	for _, line := range lines {
 		text += "    " + line + "\n"
 	}
@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 			"summary_max_tokens: 100", "resume_ceiling_tokens: 1",
 			"summary_limit_overrides: {turns: 3, spend: 0.25, duration_seconds: 1.5}"}, all},
 		// Limits may be written as in a directive.
-		{[]string{`trigger_threshold: "0.5"`, "summary_directive: acme/sum", "summary_model: fast",
+		{[]string{"trigger_threshold: 0.5", "summary_directive: acme/sum", "summary_model: fast",
 			"summary_max_tokens: 100", "resume_ceiling_tokens: 1",
 			`summary_limit_overrides: {max_turns: "3", spend: "0.25", spend_currency: USD, max_duration_seconds: 1.5}`}, all},
 	} {
@@ -70,6 +70,8 @@ func TestInvalid(t *testing.T) {
 		"trigger_threshold: nan":                      "trigger_threshold must be",
 		"trigger_threshold: often":                    "trigger_threshold must be",
 		"trigger_threshold: [0.5]":                    "trigger_threshold must be",
+		`trigger_threshold: "0.5"`:                    "trigger_threshold must be",
+		"threshold: 0.5":                              `unknown key "threshold": expected one of trigger_threshold`,
 		"summary_max_tokens: 0":                       "summary_max_tokens must be at least 1",
 		"summary_max_tokens: 1.5":                     "summary_max_tokens must be at least 1",
 		"summary_max_tokens: 99999999999999999999999": "summary_max_tokens must be at least 1",

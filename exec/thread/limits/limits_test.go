@@ -224,6 +224,11 @@ func TestSettings(t *testing.T) {
 	for text, want := range map[string]string{
 		"{limits: {defaults: {turns: -1}}}":                   "Field 'limits.turns' must be >= 0",
 		"{limits: {defaults: {truns: 1}}}":                    "unknown limit",
+		"{limit: {defaults: {turns: 1}}}":                     `unknown key "limit": expected one of limits, retry`,
+		"{limits: {default: {turns: 1}}}":                     `unknown key "limits.default": expected one of defaults`,
+		"{child_policy: {on_parent_cancel: allow}}":           `unknown key "child_policy"`,
+		"{retry: {max_retry: 1}}":                             `unknown key "retry.max_retry"`,
+		"{concurrency: {max_total_threads: 9}}":               `unknown key "concurrency.max_total_threads"`,
 		"{limits: {defaults: 3}}":                             "invalid config:resilience: ",
 		"{retry: {max_retries: -1}}":                          "retry.max_retries must be between 0 and 100",
 		"{retry: {max_retries: 101}}":                         "retry.max_retries must be between 0 and 100",

@@ -1,6 +1,8 @@
 package limits
 
 import (
+	"strings"
+
 	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
@@ -16,6 +18,20 @@ type Settings struct {
 // ReadSettings reads config:resilience.
 func ReadSettings(v *value.Value) (s Settings, err error) {
 	s = Settings{MaxRetries: 3, Concurrent: 5}
+	for _, m := range []struct {
+		at    *value.Value
+		name  string
+		known []string
+	}{
+		{v, "", []string{"limits", "retry", "concurrency", "schema_version", "name", "version", "category", "description"}},
+		{v.Get("limits"), "limits.", []string{"defaults"}},
+		{v.Get("retry"), "retry.", []string{"max_retries"}},
+		{v.Get("concurrency"), "concurrency.", []string{"max_concurrent_children"}},
+	} {
+		if key := m.at.Unknown(m.known...); key != "" {
+			return s, fault.New(fault.Config, "invalid config:resilience: unknown key %q: expected one of %s", m.name+key, strings.Join(m.known, ", "))
+		}
+	}
 	var problems []*value.Problem
 	if s.Limits, problems = declared.Limits(v.Get("limits").Get("defaults")); len(problems) > 0 {
 		return s, fault.New(fault.Config, "invalid config:resilience: %s", problems[0].Message)
