@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rye-build/rye/ai/capability"
@@ -273,18 +272,13 @@ func (t *thread) afterCalls(ctx context.Context, calls []*toolCall) error {
 		data := callDoc(c)
 		data["status"] = c.Result.Status
 		if e := c.Result.Error; e != nil {
-			data["error"] = object{"code": e.Code, "message": e.Message, "type": typeOf(e.Code)}
+			data["error"] = object{"code": e.Code, "message": e.Message, "type": hook.TypeOf(e.Code)}
 		}
 		if _, err := t.fire(ctx, hook.CallResult, data); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// typeOf is a code as older hooks have it: permission_denied.
-func typeOf(code string) condition.Names {
-	return condition.Names{strings.ToLower(code), code}
 }
 
 // afterStep asks the hooks at the end of a turn with calls, and when the context window fills up.

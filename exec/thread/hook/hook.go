@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
@@ -205,6 +206,9 @@ func (d *Decision) End(event string, money bool) error {
 
 // Stops reports whether a decision interrupts the thread, which may go on later.
 func (d *Decision) Stops() bool { return d.Control == Escalate || d.Control == Suspend }
+
+// TypeOf is a code as older hooks have it: permission_denied.
+func TypeOf(code string) condition.Names { return condition.Names{strings.ToLower(code), code} }
 
 // Doc returns the decision as a loop sees it; nil if there is none.
 func (d *Decision) Doc() any {
