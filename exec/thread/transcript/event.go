@@ -203,7 +203,9 @@ func (e *Event) takePayload(b []byte) error {
 	if err := schema.Check(string(e.Type), v); err != nil {
 		return err
 	}
-	e.Payload, e.value = b, m
+	if e.Payload, e.value = b, m; e.Type == TypeDriver {
+		return e.Decode(new(Driver)) // no schema says which texts are keys
+	}
 	return nil
 }
 

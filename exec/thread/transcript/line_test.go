@@ -168,6 +168,8 @@ func FuzzParse(f *testing.F) {
 		e.Type = "\x8c" + e.Type
 		f.Add(e.appendLine(nil))
 	}
+	f.Add([]byte(`{"payload":{"epoch":2,"key":"iojj3XQJ8ZX9UtstPLpAcspnCb8dlBIb83SIAbQPb1w"},"prev":"` + sum("x").String() +
+		`","seq":3,"thread":"` + thread + `","time":"2026-11-20T12:00:00.123Z","type":"driver"}`)) // no point on the curve
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := parseLine(b)
 		if err != nil {
