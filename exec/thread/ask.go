@@ -62,20 +62,22 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 		if event.Action == "fail" {
 			return map[string]any{"error": map[string]any{"code": event.Error.Code, "message": event.Error.Message, "category": event.Category, "id": event.ID}}, nil
 		}
-		if err := t.wait(ctx, event.Delay); err != nil {
+		if err := t.wait(ctx, &event); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // wait waits before another try. A wait that is longer than the time that the thread has left ends the thread at once.
-func (t *thread) wait(ctx context.Context, d time.Duration) error {
+func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
+	d := why.Delay
 	limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Late(t.recorder.Elapsed() + d) })
 	switch {
 	case err != nil:
 		return err
 	case limit != nil:
-		return t.stop(ctx, limit, fault.New(fault.Limit, "the next try has to wait for %s, longer than the thread may run", d.Round(time.Second)))
+		return t.stop(ctx, limit, fault.New(fault.Limit, "the next try is due in %s, later than the thread may run", d.Round(time.Second)).
+			Because(why.Error.Message))
 	case t.recorder.Playing():
 		return nil
 	}

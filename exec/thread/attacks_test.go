@@ -191,7 +191,7 @@ func TestLateRetry(t *testing.T) {
 		began := time.Now()
 		r, err := w.run(t.Context(), thread.Start{Limits: []string{c.limit}})
 		must(t, err)
-		if r.Status != thread.Interrupted || r.Error.Code != fault.Limit || !strings.Contains(r.Error.Text, "longer than the thread may run") {
+		if r.Status != thread.Interrupted || r.Error.Code != fault.Limit || !strings.Contains(r.Error.Text, "later than the thread may run") {
 			t.Errorf("%s: %+v, %v", c.after, r, r.Error)
 		}
 		if got := types(w.events(r)); !strings.HasSuffix(got, "request error_classified hook limit hook waiting checkpoint") || time.Since(began) > time.Minute/2 {
