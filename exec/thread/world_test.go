@@ -117,6 +117,9 @@ const asking = `# asking
 Ask about {input:topic}, {input:depth} deep{input:more?}{input:other: and no more}.
 `
 
+// acmeKey is the key that the providers of acme get.
+const acmeKey = "sk-a-key-for-tests-8d02e4f7"
+
 const outputs = `<outputs><output name="answer" type="string">The answer</output></outputs>`
 
 // newWorld makes a project with items, by their paths below .ai, which Alice signs.
@@ -144,6 +147,9 @@ keys:
 override:
   - "tool:rye/agent/**"
 
+exec:
+  secrets: {ACME_KEY: ["tool:acme/**"]}
+
 names:
   "**": {keys: [alice]}
 `, keytest.Alice.Public()))
@@ -164,7 +170,7 @@ names:
 	w.signAs(keytest.Alice, names...)
 	self, err := os.Executable()
 	must(t, err)
-	s, err := session.Open(t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
+	s, err := session.Open(t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	loops := own

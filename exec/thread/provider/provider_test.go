@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas/fault"
@@ -107,6 +108,30 @@ func TestYAML(t *testing.T) {
 	}
 	if messages := body["messages"].([]any); len(messages) != 4 || !strings.Contains(messages[3].(map[string]any)["content"].(string), `<result name="add"`) {
 		t.Errorf("%v", messages)
+	}
+}
+
+// TestDocumented: the provider that the documentation shows is one, in the place that it says.
+func TestDocumented(t *testing.T) {
+	page, err := fs.ReadFile(std.FS(), "knowledge/rye/providers.md")
+	must(t, err)
+	_, text, _ := strings.Cut(string(page), "## A provider of your own")
+	before, text, ok := strings.Cut(text, "\n\n    version:")
+	text, _, end := strings.Cut("version:"+text, "\n\n|")
+	_, place, named := strings.Cut(before, "`.ai/tools/")
+	id, _, _ := strings.Cut(place, ".yaml`")
+	if !ok || !end || !named {
+		t.Fatalf("no example: %s", page)
+	}
+	w := newWorld(t, map[string]string{id: strings.ReplaceAll(text, "\n    ", "\n") + "\n"})
+	all, err := w.Providers(t.Context())
+	must(t, err)
+	if !slices.ContainsFunc(all, func(it *ai.Item) bool { return it.Ref.ID == id && provider.Is(it.Model) }) {
+		t.Fatalf("%s is not found among %d providers", id, len(all))
+	}
+	c, err := provider.Resolve([]*provider.Provider{w.provider(id)}, "high")
+	if err != nil || c.Model != "acme-large" || c.Provider.Host != "models.acme.example" || c.Provider.MaxOutput(c.Model) != 8192 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 
