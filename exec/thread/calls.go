@@ -101,7 +101,7 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 		}
 		events[i] = e
 	}
-	had, err := t.recorder.Append(t.turn, true, events...)
+	had, err := t.put(true, events...)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package thread
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -56,6 +57,7 @@ type thread struct {
 	digests    models.Digests
 	failed     int64 // what the last failed model call is taken to have cost, in nano-dollars
 	called     int
+	unwritten  error                  // why something could not be recorded: the thread goes on from what is
 	classified *transcript.Classified // what the record says of that call
 }
 
@@ -141,8 +143,18 @@ func (t *thread) usage() map[string]any {
 
 // append records events. They are durable with the next that have to be.
 func (t *thread) append(durable bool, events ...transcript.Payload) error {
-	_, err := t.recorder.Append(t.turn, durable, events...)
+	_, err := t.put(durable, events...)
 	return err
+}
+
+// put records events, and returns those that the record has.
+func (t *thread) put(durable bool, events ...transcript.Payload) ([]*transcript.Event, error) {
+	had, err := t.recorder.Append(t.turn, durable, events...)
+	// The others say that events can't stand in a record, or differ from it.
+	if err != nil && !errors.Is(err, recorder.ErrEnds) && !slices.Contains([]fault.Code{fault.Validation, fault.Limit, fault.Conflict}, fault.CodeOf(err)) {
+		t.unwritten = err
+	}
+	return had, err
 }
 
 // finish records how the thread ended.
@@ -156,6 +168,9 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	r.Cost, r.Error = results.CostOf(cost), why
 	if t.recorder.Playing() && err != nil && (tape.Differs(err) || over.Err() != nil || errors.Is(err, recorder.ErrEnds)) {
 		return t.stay(ctx, r, err)
+	}
+	if t.unwritten != nil {
+		return t.stay(ctx, r, t.unwritten)
 	}
 	var last transcript.Payload
 	switch r.Status {
@@ -183,8 +198,8 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	if !t.recorder.Writes() {
 		return r, nil
 	}
-	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted, t.Now()), t.seat.Leave(ctx, registry.State(r.Status), r.Next),
-		results.Summarise(ctx, t.seat.Dir, t.machine, r.Status))
+	_ = results.Summarise(ctx, t.seat.Dir, t.machine, r.Status) // nothing needs it, and a full disk takes no result away
+	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted, t.Now()), t.seat.Leave(ctx, registry.State(r.Status), r.Next))
 }
 
 // stay leaves a thread as it is that didn't get beyond its record, or that another process drives by now.
@@ -227,23 +242,6 @@ func (t *thread) outcome(ctx context.Context, r *Result, end *loop.End, err erro
 			r.Status = Cancelled
 		}
 		return e
-	case end.Ended != "":
-		return fault.New(fault.Resource, "the loop of the thread was stopped by a limit: %s", end.Ended).On("limit", end.Ended)
-	case end.Reason != "":
-		return fault.New(fault.Failed, "the loop of the thread failed: %s", end.Reason)
 	}
-	value, _ := end.Value.(map[string]any)
-	r.Result, _ = value["text"].(string)
-	if failed, ok := value["error"].(map[string]any); ok {
-		code, _ := failed["code"].(string)
-		message, _ := failed["message"].(string)
-		e := fault.New(fault.Code(code), "%s", message)
-		e.Exit = fault.ExitNo // the thread ran: the service or the loop says no
-		return e.Try("rye docs providers")
-	}
-	if t.declaresOutputs() {
-		return fault.New(fault.Failed, "the model ended without returning the outputs that %q declares", t.Directive)
-	}
-	r.Status = Completed
-	return nil
+	return r.Take(end.Value, end.Ended, end.Reason, t.declaresOutputs())
 }

@@ -42,7 +42,7 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	live := v.Live()
 	r, err := engine.Resume(ctx, &thread.Resume{Thread: c.Thread, Limits: c.Limit, Approver: approver, Live: live})
 	if err != nil {
-		return nil, Reworded(a, err)
+		return nil, broken(a, r, err)
 	}
 	return runAnswer{Result: *r, shown: live.Text != nil}, failed(r)
 }

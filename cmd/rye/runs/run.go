@@ -82,7 +82,7 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	r, err := engine.Run(ctx, start)
 	if err != nil {
-		return nil, Reworded(a, err)
+		return nil, broken(a, r, err)
 	}
 	ans := runAnswer{Result: *r, shown: start.Live.Text != nil}
 	if c.Write && r.Error == nil {
@@ -137,6 +137,16 @@ func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) 
 			return os.Open(at.Value)
 		}})
 	}
+}
+
+// broken returns the error of a thread that could not be recorded any further, with what goes on with it. Without a result none began.
+func broken(a *cli.App, r *thread.Result, err error) error {
+	err = Reworded(a, err)
+	if r == nil || r.Thread == "" || fault.CodeOf(err) == fault.Conflict { // or another process has it
+		return err
+	}
+	e := fault.Of(err).On("thread", r.Thread).Because("the thread " + r.Thread + " has no end: it can go on")
+	return e.Try("rye thread resume " + fault.Quote(r.Thread))
 }
 
 // failed returns the error of a thread that isn't completed.

@@ -101,9 +101,9 @@ func Fault(e *fault.Error) map[string]any {
 	return map[string]any{"error": o}
 }
 
-// Recorded is an error as a transcript has it.
+// Recorded is an error as a transcript has it, without the end of a very long message.
 func Recorded(e *fault.Error) *transcript.Fault {
-	return &transcript.Fault{Code: string(e.Code), Message: e.Text}
+	return &transcript.Fault{Code: string(e.Code), Message: fmt.Sprintf("%.16384s", e.Text)}
 }
 
 // Values returns a value that is made of JSON's types, as JSON's values.

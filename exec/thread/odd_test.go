@@ -1,0 +1,60 @@
+package thread_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/registry"
+)
+
+// TestOddLoops: whatever a loop returns, its thread has an end that says what was wrong, and plays back.
+func TestOddLoops(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"nothing":     {"pass", "neither a text nor an error"},
+		"a number":    {"return {'text': 5}", "neither a text nor an error"},
+		"much":        {"return {'text': 'x' * 20000000}", "more than the limit"},
+		"no code":     {"return {'error': {'code': 5, 'message': []}}", "without a reason"},
+		"much reason": {"return {'error': {'code': 'X', 'message': 'no ' * 7000000}}", "no no no"},
+		"fails":       {"fail('no ' * 7000000)", "no no no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items := plain(asking)
+			items["tools/rye/agent/loop.star"] = "# ---\n# version: \"1.0.0\"\n# category: rye/agent\n# description: Odd\n# tool_type: starlark\n" +
+				"# executor_id: rye/core/runtimes/starlark_runtime\n# risk: read\n# pure: true\n# ---\ndef main(ctx):\n    " + c.body + "\n"
+			w := newWorld(t, items)
+			r, err := w.run(t.Context(), thread.Start{})
+			must(t, err)
+			if r.Status != thread.Failed || r.Result != "" || !strings.Contains(r.Error.Text, c.want) || len(r.Error.Text) > 20_000 || w.state(r.Thread).State != registry.Failed {
+				t.Errorf("%s, %.200s, %+v", r.Status, r.Error, w.state(r.Thread))
+			}
+			w.same(r.Thread)
+		})
+	}
+}
+
+// TestFullDisk: a thread that can't record something goes on later. What was written since may have found room, so an error of the
+// disk is no end.
+func TestFullDisk(t *testing.T) {
+	w := newWorld(t, plain(asking), echoes("x"),
+		modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000})}}, modeltest.Turn{Text: "done"})
+	w.engine.Hook = func(_, path string, b []byte) error {
+		if strings.HasSuffix(path, "payloads") && bytes.Contains(b, []byte("äöäöäöäö")) {
+			return errFull
+		}
+		return nil
+	}
+	r, err := w.run(t.Context(), thread.Start{})
+	if !errors.Is(err, errFull) || r.Thread == "" || w.state(r.Thread).State != registry.Interrupted || w.account(r.Thread).Closed {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	w.engine.Hook = nil
+	if r, err = w.resume(r.Thread); err != nil || !r.Success || r.Result != "done" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	w.same(r.Thread)
+}
