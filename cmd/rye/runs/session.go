@@ -69,7 +69,7 @@ func Reworded(a *cli.App, err error) error {
 	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool {
 		return slices.Contains(modes, arg) || arg == "--locked" || arg == "--frozen"
 	})
-	if slices.Contains(a.Args, "run") { // which has no --dev
+	if !slices.Contains(a.Args, "exec") && !slices.Contains(a.Args, "test") { // no other command has --dev
 		f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool { return strings.HasSuffix(hint, " --dev") })
 	}
 	for i, hint := range f.Hint {

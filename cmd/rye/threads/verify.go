@@ -92,7 +92,7 @@ func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return ans, advise(f, "rye thread verify", c.Thread).Asked()
 	}
 	if r.Unsigned > 0 {
-		a.Term.Warn("%s at the end not signed: they prove nothing", count(r.Unsigned, "line is", "lines are"))
+		a.Term.Warn("the last %s not signed: they prove nothing", count(r.Unsigned, "line is", "lines are"))
 	}
 	return ans, nil
 }
