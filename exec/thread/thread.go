@@ -76,6 +76,9 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	program.Config, program.Ask = map[string]any{"outputs": t.declaresOutputs(), "handoff_at": t.plan.Handoff.Threshold}, t.ask
 	t.tell("")
 	end, err := t.Loops.Run(running, program)
+	if err != nil && running.Err() != nil && ctx.Err() == nil && fault.CodeOf(err) == fault.Cancelled {
+		err = context.Cause(running) // the time is over: not all that ends with a context says why
+	}
 	if t.clock != nil {
 		t.clock.Stop()
 	}
