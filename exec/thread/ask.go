@@ -111,6 +111,7 @@ var errLost = &provider.Failure{Code: string(fault.Unavailable), Message: "the p
 func (t *thread) classify(failure *provider.Failure, attempt int64) (classification.Class, transcript.Classified) {
 	class := t.plan.Rules.Of(failure.Doc())
 	event := transcript.Classified{Turn: t.turn, Attempt: attempt, Category: string(class.Category), ID: class.ID, Retryable: class.Retryable, Cost: t.failed,
+		Class: failure.Type, Said: failure.Code,
 		Error: transcript.Fault{Code: string(fault.CodeOf(failure)), Message: failure.Error(), Status: failure.Status}}
 	switch was := t.classified; {
 	case was != nil:
@@ -118,7 +119,7 @@ func (t *thread) classify(failure *provider.Failure, attempt int64) (classificat
 		event.Category, event.ID, event.Retryable, event.Error = was.Category, was.ID, was.Retryable, was.Error
 		class.Category, class.ID, class.Retryable = classification.Category(was.Category), was.ID, was.Retryable
 	case failure == errLost:
-		event.Category, event.ID, event.Retryable, event.Error = "transient", tape.LostID, true, transcript.Fault{Code: failure.Code, Message: failure.Message}
+		event.Category, event.ID, event.Retryable, event.Said, event.Error = "transient", tape.LostID, true, "", transcript.Fault{Code: failure.Code, Message: failure.Message}
 	}
 	if event.ID == tape.LostID {
 		event.Action = "retry"
@@ -272,8 +273,7 @@ func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Dig
 		return a, false, err
 	case was.Failed != nil:
 		t.classified = was.Failed
-		e := was.Failed.Error
-		return nil, was.Failed.Cost == 0, &provider.Failure{Status: e.Status, Code: e.Code, Message: e.Message, After: was.Failed.Delay}
+		return nil, was.Failed.Cost == 0, models.Failed(was.Failed, t.model)
 	}
 	return nil, false, errLost
 }

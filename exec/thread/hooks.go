@@ -187,7 +187,7 @@ func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class c
 	}
 	names := condition.Names{cmp.Or(class.ID, string(class.Category)), string(class.Category), class.Name, event.Error.Code, f.Code}
 	d, err := r.decide(ctx, hook.Failure, object{
-		"error": object{"code": names, "message": event.Error.Message, "type": f.Code, "status": int64(f.Status), "provider": f.Provider},
+		"error": object{"code": names, "message": event.Error.Message, "type": cmp.Or(f.Type, f.Code), "status": int64(f.Status), "provider": f.Provider},
 		"classification": object{"id": class.ID, "code": class.ID, "category": string(class.Category), "retryable": class.Retryable,
 			"retry_policy": object{"type": class.Policy.Type}},
 		"attempt": event.Attempt,

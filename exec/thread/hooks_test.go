@@ -150,6 +150,35 @@ func TestHooksPlayedBack(t *testing.T) {
 	}
 }
 
+// TestFailuresPlayedBack: a hook sees the same failure when the thread runs again from its record, whatever the service calls it.
+func TestFailuresPlayedBack(t *testing.T) {
+	for _, c := range []struct {
+		condition string
+		turn      modeltest.Turn
+	}{
+		{"error.code == 'overloaded'", modeltest.Turn{Status: 529, Message: "busy"}},
+		{"error.code == 'insufficient_quota' and not error.code == 'rate_limit'", modeltest.Turn{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota"}},
+		{"error.type == 'server_error' and error.status == 500", modeltest.Turn{Status: 500, Type: "server_error"}},
+		{"error.code == 'their_own' and error.provider == 'rye/agent/providers/local'", modeltest.Turn{Status: 400, Type: "odd", Code: "their_own"}},
+	} {
+		w := newWorld(t, withHooks(`<hook event="error" id="a" condition="`+c.condition+`"><action>retry</action><delay>0</delay></hook>`), c.turn, echoes("x"), done)
+		r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
+		must(t, err)
+		if got := strings.Join(w.hooksOf(r), ", "); r.Status != thread.Interrupted || !strings.HasPrefix(got, "a retry, ") {
+			t.Errorf("%s: %s, %+v, %v", c.condition, got, r, r.Error)
+		}
+		w.same(r.Thread)
+		if r, err = w.resume(r.Thread, "turns=2"); err != nil || !r.Success {
+			t.Errorf("%s: %+v, %v, %v", c.condition, r, err, r.Error)
+		}
+		again, err := w.run(t.Context(), thread.Start{Replay: w.dir(r.Thread)})
+		must(t, err)
+		if !again.Success {
+			t.Errorf("%s: replayed: %+v, %v", c.condition, again, again.Error)
+		}
+	}
+}
+
 // TestWindow: hooks are told when the context window fills up.
 func TestWindow(t *testing.T) {
 	fill := func(share int64) modeltest.Turn {

@@ -89,9 +89,16 @@ func (r *replay) Ask(_ context.Context, q *provider.Request, digest cas.Digest, 
 		a, err = Answered(t.answer)
 		return a, false, err
 	case t.failure != nil:
-		return nil, t.failure.Cost == 0, &provider.Failure{Provider: r.choice.Provider.Ref.ID, Status: t.failure.Error.Status, Code: t.failure.Error.Code, Message: t.failure.Error.Message}
+		f := Failed(t.failure, r)
+		f.After = 0
+		return nil, t.failure.Cost == 0, f
 	}
 	return nil, true, fault.New(fault.Conflict, "the record has no answer to the request in line %d", t.line)
+}
+
+// Failed makes a failure of a recorded one. Hooks and the classification find in it what they found when it was recorded.
+func Failed(c *transcript.Classified, m Model) *provider.Failure {
+	return &provider.Failure{Provider: m.Provider().Ref.ID, Status: c.Error.Status, Type: c.Class, Code: c.Said, Message: c.Error.Message, After: c.Delay}
 }
 
 // Answered makes a model's answer of a recorded one.

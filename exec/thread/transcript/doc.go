@@ -51,7 +51,7 @@
 //	   "reported":true}}
 //	error_classified  a model call that failed, and what was made of it
 //	  {"action":"retry","attempt":1,"category":"rate_limited","delay":2000000000,"error":{"code":"RATE_LIMITED",
-//	   "message":"…","status":429},"id":"http_429","retryable":true,"turn":2}
+//	   "message":"…","status":429},"id":"http_429","retryable":true,"said":"slow_down","turn":2,"type":"rate_limit_error"}
 //	call_started      before a tool call: synced before the call may have an effect. call is unique in the thread, id is the
 //	                  model's, key is given to the tool so that it can recognise a repetition, child is the thread started
 //	  {"call":"c4","digest":"blake3:…","id":"toolu_01","input":{"path":"a"},"name":"rye_execute",

@@ -173,6 +173,8 @@ type Classified struct {
 	Turn      int64         `json:"turn"`
 	Attempt   int64         `json:"attempt"`
 	Error     Fault         `json:"error"`
+	Class     string        `json:"type,omitzero"` // the type of the failure, of the service or of rye
+	Said      string        `json:"said,omitzero"` // the service's code
 	Category  string        `json:"category"`
 	ID        string        `json:"id,omitzero"` // of the pattern that matched
 	Retryable bool          `json:"retryable"`
