@@ -173,10 +173,20 @@ func TestFailuresPlayedBack(t *testing.T) {
 		}
 		again, err := w.run(t.Context(), thread.Start{Replay: w.dir(r.Thread)})
 		must(t, err)
-		if !again.Success {
+		if !again.Success || strings.Contains(string(w.classified(again)), "failed (HTTP "+fmt.Sprint(c.turn.Status)+"): the model call") {
 			t.Errorf("%s: replayed: %+v, %v", c.condition, again, again.Error)
 		}
 	}
+}
+
+// classified is the first failure in a record.
+func (w *world) classified(r *thread.Result) []byte {
+	for _, e := range w.events(r) {
+		if e.Type == transcript.TypeClassified {
+			return e.Payload
+		}
+	}
+	return nil
 }
 
 // TestWindow: hooks are told when the context window fills up.

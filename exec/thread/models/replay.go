@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"strings"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -98,7 +99,9 @@ func (r *replay) Ask(_ context.Context, q *provider.Request, digest cas.Digest, 
 
 // Failed makes a failure of a recorded one. Hooks and the classification find in it what they found when it was recorded.
 func Failed(c *transcript.Classified, m Model) *provider.Failure {
-	return &provider.Failure{Provider: m.Provider().Ref.ID, Status: c.Error.Status, Type: c.Class, Code: c.Said, Message: c.Error.Message, After: c.Delay}
+	f := &provider.Failure{Provider: m.Provider().Ref.ID, Status: c.Error.Status, Type: c.Class, Code: c.Said, After: c.Delay}
+	f.Message = strings.TrimPrefix(c.Error.Message, f.Head())
+	return f
 }
 
 // Answered makes a model's answer of a recorded one.

@@ -32,11 +32,16 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string {
+	return f.Head() + cmp.Or(f.Message, f.Code, f.Type, "no reason given")
+}
+
+// Head is what Error says before the message.
+func (f *Failure) Head() string {
 	var what string
 	if f.Status != 0 {
 		what = fmt.Sprintf(" (HTTP %d)", f.Status)
 	}
-	return fmt.Sprintf("the model call to %q failed%s: %s", f.Provider, what, cmp.Or(f.Message, f.Code, f.Type, "no reason given"))
+	return fmt.Sprintf("the model call to %q failed%s: ", f.Provider, what)
 }
 
 // Doc returns the failure as package classification reads it.
