@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/exec/thread/recorder"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -192,7 +193,7 @@ func (t *thread) options() (transcript.Driver, transcript.Options, error) {
 		return transcript.Driver{}, transcript.Options{}, err
 	}
 	t.machine = k.Machine.Public()
-	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: t.Now, Guard: t.seat.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
+	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: recorder.Steady(t.Now), Guard: t.seat.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
 }
 
 // record begins the transcript.

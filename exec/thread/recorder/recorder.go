@@ -36,6 +36,13 @@ type Recorder struct {
 	before  time.Duration // that it had run by then
 }
 
+// Steady returns the time that now had, and what has passed since by the monotonic clock: setting the system's clock doesn't
+// change how long a thread has run by its record.
+func Steady(now func() time.Time) func() time.Time {
+	began := now()
+	return func() time.Time { return began.Add(now().Sub(began)) }
+}
+
 // Write makes w write the record. Close closes it.
 func (r *Recorder) Write(w *transcript.Writer) { r.writer = w }
 

@@ -53,6 +53,22 @@ func request(text string) transcript.Request {
 		Messages: []any{map[string]any{"role": "user", "text": text}}}
 }
 
+// TestSteady: times rise by what has passed, and have a monotonic reading by which that is measured.
+func TestSteady(t *testing.T) {
+	now := recorder.Steady(time.Now)
+	for last := now(); time.Since(last) < time.Millisecond; {
+		next := now()
+		if next.Before(last) || !strings.Contains(next.String(), " m=") {
+			t.Fatalf("%s after %s", next, last)
+		}
+	}
+	wall := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	now = recorder.Steady(func() time.Time { wall = wall.Add(time.Second); return wall })
+	if got := now(); !got.Equal(wall) {
+		t.Errorf("%s, want %s", got, wall)
+	}
+}
+
 // TestGoesLive: what is recorded is returned, and what comes after it is written.
 func TestGoesLive(t *testing.T) {
 	dir, w := record(t, request("a"))

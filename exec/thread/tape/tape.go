@@ -78,7 +78,7 @@ func (t *Tape) take() *transcript.Event {
 	e := t.ahead[0]
 	t.ahead = t.ahead[1:]
 	if e.Type == transcript.TypeDriver {
-		t.before += t.at.Sub(t.began)
+		t.before += t.part()
 		t.began = e.Time
 	} else if t.began.IsZero() {
 		t.began = e.Time
@@ -169,8 +169,11 @@ func (t *Tape) Resumed() int {
 func (t *Tape) Elapsed() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.before + t.at.Sub(t.began)
+	return t.before + t.part()
 }
+
+// part is how long the last part has run. Clocks that are set back take nothing away.
+func (t *Tape) part() time.Duration { return max(t.at.Sub(t.began), 0) }
 
 // Result returns what came of a call that has begun, and the artifact with it, if there is one. The result is nil if the record
 // has none.

@@ -73,7 +73,12 @@ type drive struct{ transcript.Driver }
 // record writes the transcript of a thread that begins with driver 1, and returns its directory.
 func record(t testing.TB, events ...transcript.Payload) string {
 	t.Helper()
-	dir, now := filepath.Join(t.TempDir(), "t"), clock()
+	return recordAt(t, clock(), events...)
+}
+
+func recordAt(t testing.TB, now func() time.Time, events ...transcript.Payload) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "t")
 	options := transcript.Options{Key: own, Now: now}
 	w, err := transcript.Create(dir, id, started(), transcript.Driver{Epoch: 1}, options)
 	must(t, err)
@@ -193,6 +198,27 @@ func TestElapsed(t *testing.T) {
 		if _, err := p.Take(); err != nil || p.Elapsed() != want*time.Second {
 			t.Errorf("%s, want %d s: %v", p.Elapsed(), want, err)
 		}
+	}
+}
+
+// TestSetBack: a clock that is set back gives a thread no more time.
+func TestSetBack(t *testing.T) {
+	forward, n := clock(), 0
+	p := open(t, recordAt(t, func() time.Time {
+		if n++; n > 1 {
+			return forward().Add(-time.Hour)
+		}
+		return forward()
+	}, hook, stopped, mark, next(2), transcript.Continued{}, hook), 0)
+	last := time.Duration(0)
+	for e, err := p.Take(); e != nil; e, err = p.Take() {
+		if must(t, err); p.Elapsed() < 0 {
+			t.Errorf("at %s: %s", e.Type, p.Elapsed())
+		}
+		last = p.Elapsed()
+	}
+	if last <= 0 {
+		t.Errorf("it has run for %s", last)
 	}
 }
 
