@@ -2,6 +2,7 @@ package params
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -38,19 +39,21 @@ func Values(v map[string]any) func(*Schema) (map[string]any, error) {
 
 // A Caller is what a caller passes.
 type Caller struct {
-	Pairs []string // of -p
-	Text  string   // of --params: JSON, @FILE, or -; "" for none
+	Pairs []string  // of -p
+	Text  string    // of --params: JSON, @FILE, or -; "" for none
+	Flags [2]string // what errors call the two; "" for -p and --params
 	// Open opens a file, or standard input for "-".
 	Open func(name string) (io.ReadCloser, error)
 }
 
 // Read returns the parameters of a caller, unchecked.
 func (s *Schema) Read(from Caller) (map[string]any, error) {
-	values, err := s.pairs(from.Pairs)
+	flag, whole := cmp.Or(from.Flags[0], "-p"), cmp.Or(from.Flags[1], "--params")
+	values, err := s.pairs(from.Pairs, flag)
 	if err != nil || from.Text == "" {
 		return values, err
 	}
-	b, source, err := from.text()
+	b, source, err := from.text(whole)
 	if err != nil {
 		return nil, err
 	}
@@ -60,16 +63,15 @@ func (s *Schema) Read(from Caller) (map[string]any, error) {
 	}
 	for name, v := range values {
 		if _, twice := m[name]; twice {
-			return nil, badText("-p "+printable(name), "also in --params")
+			return nil, badText(flag+" "+printable(name), "also in %s", whole)
 		}
 		m[name] = v
 	}
 	return m, nil
 }
 
-// text returns the JSON of --params, and its source for errors.
-func (c *Caller) text() ([]byte, string, error) {
-	const flag = "--params"
+// text returns the JSON of a flag, and its source for errors.
+func (c *Caller) text(flag string) ([]byte, string, error) {
 	name, isFile := strings.CutPrefix(c.Text, "@")
 	switch {
 	case c.Text == "-":
@@ -118,19 +120,19 @@ func parseObject(b []byte, source string) (map[string]any, error) {
 }
 
 // pairs reads NAME=VALUE.
-func (s *Schema) pairs(pairs []string) (map[string]any, error) {
+func (s *Schema) pairs(pairs []string, flag string) (map[string]any, error) {
 	if len(pairs) > MaxPairs {
-		return nil, badText("-p", "given more than %d times", MaxPairs)
+		return nil, badText(flag, "given more than %d times", MaxPairs)
 	}
 	values := make(map[string]any, len(pairs))
 	size := 0
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
-		source, wrong := "-p "+printable(name), ""
+		source, wrong := flag+" "+printable(name), ""
 		size += len(pair)
 		switch {
 		case !ok || name == "":
-			source, wrong = "-p "+quoted(pair), "expected NAME=VALUE"
+			source, wrong = flag+" "+quoted(pair), "expected NAME=VALUE"
 		case !utf8.ValidString(pair):
 			wrong = "not valid UTF-8"
 		case size > MaxBytes:
