@@ -47,6 +47,7 @@ type Decision struct {
 	Damage   error  // why a cached copy of the files had to be replaced
 	// Artifacts are the packages of the tool.
 	Artifacts []packages.Artifact
+	Asks      string // of a dry call, why it needs an approval; "" if it needs none
 	// Undecided says that the call is dry, and only a program that isn't started could tell which packages it needs.
 	Undecided bool
 }

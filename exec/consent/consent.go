@@ -72,9 +72,9 @@ type Call struct {
 	Risk              string
 	Params            map[string]any
 	Principal, Tenant string
-	Attended          bool // its user makes it
-	Chosen            bool // rye itself has chosen the tool, and nothing asks about it
-	Dry               bool // it won't be made, so that nothing is asked
+	Attended          bool            // its user makes it
+	Chosen            bool            // rye itself has chosen the tool, and nothing asks about it
+	Dry               func(*Question) // of a call that won't be made: gets what would be asked
 }
 
 // Check refuses a call that the policies refuse, and gets the approval for one that they ask about. It returns who approved
@@ -91,12 +91,15 @@ func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Doo
 	case d.Answer == ask.Refuse:
 		return "", fault.New(fault.Policy, "%q is refused by %s", c.Ref, strings.Join(d.Lines, ", ")).
 			On("ref", c.Ref.String()).On("lines", d.Lines).Try(fault.Command("rye trust check", c.Ref.String()))
-	case d.Answer == ask.Allow || c.Chosen || c.Dry:
+	case d.Answer == ask.Allow || c.Chosen:
 		return "", nil
 	}
 	shown, _ := redact.New().Value(c.Params).(map[string]any)
 	q := &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Lines: d.Lines, Expires: d.Expires}
 	switch {
+	case c.Dry != nil:
+		c.Dry(q)
+		return "", nil
 	case d.Separate:
 		return "", Required(q).Because("the policy wants another person than its caller to approve it")
 	case door.Approve == nil:

@@ -28,6 +28,7 @@ func parse(t testing.TB, text string) *policy.Policy {
 func TestCheck(t *testing.T) {
 	const asks = `ask: {pay: {names: ["tool:acme/pay"], when: "params.amount > 100 or flow.tags contains \"web\" or caller == \"bob\""}}`
 	var asked *consent.Question
+	dry := ""
 	yes := func(_ context.Context, q *consent.Question) (string, error) { asked = q; return "ann", nil }
 	no := func(context.Context, *consent.Question) (string, error) { return "", errors.New("no") }
 	for _, c := range []struct {
@@ -40,7 +41,7 @@ func TestCheck(t *testing.T) {
 		{"", nil, nil, "", ""},
 		{"", func(c *consent.Call) { c.Risk = "money" }, nil, "", `needs an approval`},
 		{"", func(c *consent.Call) { c.Risk, c.Attended = "money", true }, nil, "", ""},
-		{"", func(c *consent.Call) { c.Risk, c.Dry = "money", true }, nil, "", ""},
+		{"", func(c *consent.Call) { c.Risk, c.Dry = "money", func(q *consent.Question) { dry = q.Why() } }, nil, "", ""},
 		{"", func(c *consent.Call) { c.Risk, c.Chosen = "money", true }, nil, "", ""},
 		{"", func(c *consent.Call) { c.Risk = "money" }, &consent.Door{Approve: yes}, "ann", ""},
 		{"", func(c *consent.Call) { c.Risk = "money" }, &consent.Door{Approve: no}, "", "no"},
@@ -49,7 +50,7 @@ func TestCheck(t *testing.T) {
 		{asks, func(c *consent.Call) { c.Principal = "bob" }, &consent.Door{Approve: yes}, "ann", ""},
 		{asks, nil, &consent.Door{Approve: yes, Flow: consent.Flow{Directive: "directive:a", Tags: []string{"web"}, Tools: []string{"tool:x"}}}, "ann", ""},
 		{"ask: {no: {answer: refuse}}", nil, &consent.Door{Approve: yes}, "", `is refused by "no" of your policy`},
-		{"ask: {no: {answer: refuse}}", func(c *consent.Call) { c.Chosen, c.Dry, c.Attended = true, true, true }, nil, "", `is refused`},
+		{"ask: {no: {answer: refuse}}", func(c *consent.Call) { c.Chosen, c.Dry, c.Attended = true, func(*consent.Question) {}, true }, nil, "", `is refused`},
 		{"ask: {two: {separate: true}}", nil, &consent.Door{Approve: yes}, "", `needs an approval`},
 	} {
 		call := &consent.Call{Ref: model.Ref{Kind: "tool", ID: "acme/pay"}, Digest: cas.Sum(nil), Risk: "read",
@@ -69,6 +70,9 @@ func TestCheck(t *testing.T) {
 		case by != "" && (asked.Ref != call.Ref || asked.Digest != call.Digest || asked.Expires != time.Hour || asked.Why() == ""):
 			t.Errorf("asked about %+v", asked)
 		}
+	}
+	if dry != "its risk is money" {
+		t.Errorf("would ask because %q", dry)
 	}
 	if by, err := consent.Check(t.Context(), &consent.Call{Ref: model.Ref{Kind: "tool", ID: "x"}, Risk: "infra"}, nil, parse(t, "ask: {a: {}}"), nil); fault.CodeOf(err) != fault.Approval {
 		t.Errorf("without a root policy: %q, %v", by, err)

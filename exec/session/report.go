@@ -79,6 +79,8 @@ type Planned struct {
 	Write  []string        `json:"write"`
 	// Undecided says that Python has to be asked which packages are for it, and nothing was started.
 	Undecided bool `json:"undecided,omitempty"`
+	// Asks is why the call needs an approval.
+	Asks string `json:"asks,omitempty"`
 }
 
 // NewReport tells what was decided.
@@ -115,7 +117,7 @@ func (r *Report) AddPlan(p *exec.Plan) error {
 	if err != nil {
 		return err
 	}
-	r.Status, r.Plan = "planned", &Planned{given, config, p.Keys, p.Action.Sandbox.Read, p.Action.Sandbox.Write, p.Undecided}
+	r.Status, r.Plan = "planned", &Planned{given, config, p.Keys, p.Action.Sandbox.Read, p.Action.Sandbox.Write, p.Undecided, p.Asks}
 	return nil
 }
 

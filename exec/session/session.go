@@ -190,10 +190,14 @@ func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chose
 		return nil, err
 	}
 	tool := p.Chain[0].Item
-	by, err := consent.Check(ctx, &consent.Call{
+	about := &consent.Call{
 		Ref: call.Ref, Digest: tool.Raw, Risk: tool.Model.Tool.Risk.String(), Params: p.Params, Principal: call.Principal, Tenant: call.Tenant,
-		Attended: !call.Stranger, Chosen: chosen, Dry: call.Dry,
-	}, from.base.Root, from.base.Project, call.Door)
+		Attended: !call.Stranger, Chosen: chosen,
+	}
+	if call.Dry {
+		about.Dry = func(q *consent.Question) { p.Asks = q.Why() }
+	}
+	by, err := consent.Check(ctx, about, from.base.Root, from.base.Project, call.Door)
 	if err == nil && by != "" && c.Approval == "" {
 		given := p.Params
 		p.Close()

@@ -343,6 +343,9 @@ func (x execAnswer) Text(t *cli.Terminal) {
 	if x.Plan.Undecided {
 		t.Printf("%-12s Python says which are for it when it is started\n", "packages")
 	}
+	if x.Plan.Asks != "" {
+		t.Printf("%-12s needed: %s\n", "approval", x.Plan.Asks)
+	}
 	list("network", x.Grants.Network)
 	list("may", x.Grants.Permissions)
 	list("secrets", x.Grants.Secrets)

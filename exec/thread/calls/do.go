@@ -26,7 +26,11 @@ func (m *Maker) execute(ctx context.Context, it *ai.Item, given object, dry bool
 		if err != nil {
 			return nil, err
 		}
-		return &Outcome{Value: object{"dry_run": true, "ref": ref.String()}}, p.Close()
+		plan := object{"dry_run": true, "ref": ref.String()}
+		if p.Asks != "" {
+			plan["approval"] = "needed: " + p.Asks
+		}
+		return &Outcome{Value: plan}, p.Close()
 	}
 	m.flow.Add(it)
 	r, err := s.Call(ctx, call, nil)
