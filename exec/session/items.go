@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
 	aifind "github.com/rye-build/rye/ai/find"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/search"
@@ -42,9 +43,9 @@ func (s *Session) Chosen(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 	return from.item(ctx, ref)
 }
 
-// Owns reports whether an item that calls see counts as the user's own: one of the library, or signed by a key of theirs.
+// Owns reports whether an item of Item or Chosen counts as the user's own: one of the library, or signed by a key of theirs.
 func (s *Session) Owns(ctx context.Context, it *ai.Item) (bool, error) {
-	from, err := s.from(ctx, it.Ref)
+	from, err := s.chosen(ctx, it.Ref)
 	if err != nil {
 		return false, err
 	}
@@ -55,6 +56,18 @@ func (s *Session) Owns(ctx context.Context, it *ai.Item) (bool, error) {
 	}
 	a, err := from.base.Admit.Admit(ctx, it, policy.ToUse)
 	return err == nil && a.Decision.OwnedBy(k.Own), err
+}
+
+// Permitted returns what the policies, as they are now, leave of the permissions that a directive declares: all where they say
+// nothing of it, and none if it isn't the user's own.
+func (s *Session) Permitted(ctx context.Context, directive model.Ref, own bool, declared capability.Set) (capability.Set, error) {
+	from, err := s.source(ctx)
+	if err != nil {
+		return declared, err
+	}
+	defer from.close()
+	g, err := from.base.Allowed(&model.Tool{Permissions: declared.List()}, directive, !own, nil)
+	return g.Permissions, err
 }
 
 // item returns an item that is admitted.

@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/agent"
@@ -117,17 +118,20 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	if t.inputs, err = t.plan.Complete(s.Inputs); err != nil {
 		return nil, err
 	}
-	if err := t.plan.Offer(ctx); err != nil {
-		return nil, err
-	}
 	t.limits = t.plan.Limits()
 	if err := t.limits.Override(s.Limits); err != nil {
 		return nil, err
 	}
 	if s.parent != nil {
-		if err := t.inherit(); err != nil {
-			return nil, err
-		}
+		err = t.inherit()
+	} else {
+		err = t.plan.Permit(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.plan.Offer(ctx); err != nil {
+		return nil, err
 	}
 	t.plan.Signs = t.Approver.CanSign() && offer.Signs(t.plan.Caps)
 	if t.model, err = t.choose(ctx); err != nil {
@@ -139,11 +143,15 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 // load reads the items of a thread.
 func (t *thread) load(ctx context.Context) (err error) {
 	t.began = t.Now()
-	find := t.Session.Item
-	if t.chosen {
-		find = t.Session.Chosen
-	}
-	t.plan, err = plan.Read(ctx, t.Agents(), t.Directive, find)
+	t.plan, err = plan.Read(ctx, t.Agents(), t.Directive, func(ctx context.Context, ref model.Ref) (*ai.Item, error) {
+		it, err := t.Session.Item(ctx, ref)
+		if err != nil && fault.CodeOf(err) == fault.NotLocked && (t.chosen || t.id != "") { // it was chosen when the thread began
+			if of, missing := t.Session.Chosen(ctx, ref); missing == nil {
+				return of, nil
+			}
+		}
+		return it, err
+	})
 	return err
 }
 

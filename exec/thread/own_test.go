@@ -1,6 +1,7 @@
 package thread_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,19 +14,32 @@ import (
 )
 
 // TestOwnTools: the library's tools get the files that they declare in a thread of the user's own directive, and none in that of
-// another signer's.
+// another signer's, which has only the permissions that the policy grants it.
 func TestOwnTools(t *testing.T) {
 	const reading = "acme/asking"
 	items := map[string]string{"directives/" + reading + ".md": strings.Replace(asking, "<tool>acme/echo</tool>", "<tool>rye/file-system/read</tool>", 1)}
-	for signer, by := range map[string]struct {
-		want string
-		mine bool
-	}{"Alice": {"[LID:", true}, "Bob": {"no file of the project was granted", false}} {
+	const grants = "\ngrants:\n  \"directive:acme/**\": [%q]\n"
+	for name, by := range map[string]struct {
+		grants string
+		want   string
+		mine   bool
+	}{
+		"Alice": {"", "[LID:", true}, "Alice, narrowed": {"execute:tool:acme/echo", "which no policy or directive above it grants", true},
+		"Alice, granted": {"execute:tool:rye/*", "[LID:", true},
+		"Bob":            {"", "which no policy or directive above it grants", false}, "Bob, granted": {"execute:tool:rye/*", "no file of the project was granted", false},
+	} {
 		w := newWorld(t, items,
 			modeltest.Turn{Calls: []provider.ToolCall{executes("a", "rye/file-system/read", object{"file_path": "a.txt"})}}, modeltest.Turn{Text: "done"})
 		w.write("a.txt", "hello\n")
+		policy := filepath.Join(w.paths.User.Path, ".ai", "policy.yaml")
+		b, err := os.ReadFile(policy)
+		must(t, err)
+		granted := ""
+		if by.grants != "" {
+			granted = fmt.Sprintf(grants, by.grants)
+		}
+		w.write("../home/.ai/policy.yaml", strings.Replace(string(b), "\nnames:", granted+"\nnames:", 1))
 		if !by.mine {
-			policy := filepath.Join(w.paths.User.Path, ".ai", "policy.yaml")
 			b, err := os.ReadFile(policy)
 			must(t, err)
 			text := strings.Replace(string(b), "\noverride", "  bob: {key: \""+keytest.Bob.Public().String()+"\"}\n\noverride", 1)
@@ -35,8 +49,8 @@ func TestOwnTools(t *testing.T) {
 		}
 		r, err := w.run(t.Context(), thread.Start{})
 		must(t, err)
-		if got := string(w.server.Requests()[1].Raw); !r.Success || !strings.Contains(got, by.want) || strings.Contains(got, "hello") != by.mine {
-			t.Errorf("%s: %+v, the model got %s", signer, r, got)
+		if got := string(w.server.Requests()[1].Raw); !r.Success || !strings.Contains(got, by.want) || strings.Contains(got, "hello") != (by.want == "[LID:") {
+			t.Errorf("%s: %+v, the model got %s", name, r, got)
 		}
 	}
 }

@@ -3,10 +3,12 @@
 //
 //	p, err := plan.Read(ctx, agents, ref, session.Item)
 //	inputs, err := p.Complete(given)
+//	err = p.Permit(ctx)         // of a thread without a parent
 //	err = p.Narrow(parent.Caps) // of a child
 //	err = p.Offer(ctx)
 //
-// A permission counts if the directive declares it, every directive above it declares it too, and config doesn't narrow it away.
+// A permission counts if the directive declares it, every directive above it declares it too, the policies grant it to the highest
+// one, and config doesn't narrow it away.
 package plan
 
 import (
@@ -46,6 +48,7 @@ type Plan struct {
 	Handoff   *handoff.Settings
 	Meaning   *permission.Definitions // of permissions
 	Caps      capability.Set
+	declared  capability.Set
 	Named     offer.Named // after Offer
 	Signs     bool        // the model is offered the tool that signs
 }
@@ -75,7 +78,8 @@ func Read(ctx context.Context, agents *agent.Runner, ref model.Ref, find Find) (
 	if err := p.readConfig(ctx); err != nil {
 		return nil, err
 	}
-	p.Caps, err = capability.NewSet(p.Meaning.Expand(d.Permissions))
+	p.declared, err = capability.NewSet(p.Meaning.Expand(d.Permissions))
+	p.Caps = p.declared
 	return p, err
 }
 
@@ -174,6 +178,12 @@ func (p *Plan) Model(ctx context.Context, w models.Wanted) (models.Model, error)
 	return models.Choose(ctx, p.Agents.Session, &w)
 }
 
+// Permit takes away what the policies don't grant to the directive.
+func (p *Plan) Permit(ctx context.Context) (err error) {
+	p.Caps, err = p.Agents.Session.Permitted(ctx, p.Directive.Ref, p.Owned, p.Caps)
+	return err
+}
+
 // Narrow takes away what others don't allow as well.
 func (p *Plan) Narrow(others capability.Set) (err error) {
 	p.Caps, err = p.Caps.Intersect(others)
@@ -202,9 +212,13 @@ func (p *Plan) Allows(verb, kind, id string) error {
 	if err != nil {
 		return err
 	}
-	if !p.covers(need) {
-		return fault.New(fault.Denied, "the directive has no permission for %s", need).On("permission", need.String()).
-			Try("rye docs directive-format")
+	if p.covers(need) {
+		return nil
 	}
-	return nil
+	e := fault.New(fault.Denied, "the directive has no permission for %s", need).On("permission", need.String()).Try("rye docs directive-format")
+	if p.declared.Covers(need) && p.Meaning.Refuses(need) == "" {
+		e.Text = fmt.Sprintf("the directive declares %s, which no policy or directive above it grants", need)
+		e.Try("rye docs threads")
+	}
+	return e
 }
