@@ -9,7 +9,7 @@ import (
 
 // The codes of the limits that depend on more than the record: on time, and on what others have left of a budget.
 const (
-	Time  = "duration_seconds_exceeded"
+	Time  = tape.Time
 	Spend = "spend_exceeded"
 )
 
@@ -21,8 +21,22 @@ func (r *Recorder) next() (*transcript.Event, error) {
 		return nil, nil
 	}
 	e, err := r.tape.Peek()
-	r.takeLimits()
+	r.passed()
 	return e, err
+}
+
+// Skip passes over the places where the thread stopped and went on.
+func (r *Recorder) Skip() error {
+	_, err := r.next()
+	return err
+}
+
+// ends is the error of a thread that is only compared, where its record has nothing more: ErrTime if its time was over there.
+func (r *Recorder) ends() error {
+	if e, _ := r.tape.Peek(); tape.Late(e) {
+		return ErrTime
+	}
+	return ErrEnds
 }
 
 // Limit returns the limit that is reached. As long as there is a record, that knows of the time; all else reached finds out.
@@ -63,7 +77,7 @@ func (r *Recorder) Short() (short, known bool, err error) {
 func (r *Recorder) Answer() (a tape.Answered, err error) {
 	a, err = r.tape.Answer()
 	if err == nil && a == (tape.Answered{}) && !r.Writes() {
-		err = ErrEnds
+		err = r.ends()
 	}
 	return a, err
 }
@@ -81,10 +95,10 @@ func (r *Recorder) Result(call string) (was *transcript.CallResult, artifact *tr
 	case err != nil || was != nil:
 		return was, artifact, err
 	case !r.Writes():
-		return nil, nil, ErrEnds
+		return nil, nil, r.ends()
 	}
 	e, err := r.tape.Peek()
-	if r.takeLimits(); e == nil && err == nil {
+	if r.passed(); e == nil && err == nil {
 		r.live()
 	}
 	return nil, nil, err

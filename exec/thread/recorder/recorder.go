@@ -22,10 +22,14 @@ import (
 // ErrEnds ends a thread that is only compared with its record, where that ends.
 var ErrEnds = errors.New("the record ends here")
 
+// ErrTime ends a thread whose time is over, also where its record says so.
+var ErrTime = errors.New("the time of the thread is over")
+
 // A Recorder is the record of one thread. It is safe for many goroutines.
 type Recorder struct {
 	Now    func() time.Time
 	Limits func(*transcript.Limits)   // that the record gave the thread when it went on
+	Calls  func(n int)                // that hooks made when its time was over, and the record passes over
 	Live   func(before time.Duration) // begins what no record has: so long the thread had run before
 
 	mu      sync.Mutex
@@ -95,8 +99,11 @@ func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.tape != nil && len(events) > 0 {
+		if e, _ := r.tape.Peek(); tape.Late(e) && events[0].Type() != transcript.TypeLimit {
+			return nil, ErrTime
+		}
 		e, done, err := r.tape.Match(events[0], turn, r.writer == nil)
-		r.takeLimits()
+		r.passed()
 		switch {
 		case err != nil:
 			return nil, err
@@ -117,11 +124,14 @@ func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload
 	return had, err
 }
 
-// takeLimits takes the limits that the thread was given where it went on, as far as the record was played: when it ran they
-// counted from there.
-func (r *Recorder) takeLimits() {
+// passed takes the limits that the thread was given where it went on, as far as the record was played: when it ran they counted
+// from there.
+func (r *Recorder) passed() {
 	for _, l := range r.tape.Limits() {
 		r.Limits(l)
+	}
+	if n := r.tape.Skipped(); n > 0 {
+		r.Calls(n)
 	}
 }
 

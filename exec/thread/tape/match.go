@@ -132,7 +132,7 @@ func compared(k transcript.Type, payload []byte, all bool) (map[string]any, erro
 	if cost, ok := m["cost"].(map[string]any); ok {
 		delete(cost, "elapsed")
 	}
-	if k == transcript.TypeLimit && m["code"] == "duration_seconds_exceeded" {
+	if k == transcript.TypeLimit && m["code"] == Time {
 		delete(m, "current")
 	}
 	return m, nil

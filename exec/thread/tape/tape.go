@@ -4,8 +4,9 @@
 // event by event, until that ends, and each event that the thread would write is compared with the recorded one (Match). So the
 // thread is then where it was.
 //
-// Where a record says that a thread stopped and went on (waiting, driver, continued), or that its process died (driver without
-// waiting), nothing happens again: Peek passes over it, and adds up the limits that were given then.
+// Where a record says that a thread stopped and went on (waiting, driver, continued), that its process died (driver without
+// waiting), or that its time was over (limit before that), nothing happens again: Peek passes over it, and adds up the limits that
+// were given then.
 package tape
 
 import (
@@ -26,6 +27,7 @@ type Tape struct {
 	ended   bool
 	err     error // why nothing more can be read
 	resumed int
+	skipped int                  // calls, not taken yet
 	limits  []*transcript.Limits // not taken yet
 
 	began, at time.Time // of the part of one driver, as far as it was played
@@ -90,20 +92,14 @@ func (t *Tape) take() *transcript.Event {
 // goesOn passes over the places where the thread stopped and went on.
 func (t *Tape) goesOn() error {
 	for {
-		n := 0
-		for ; ; n++ {
-			if err := t.fill(n + 1); err != nil {
-				return err
-			}
-			if n == len(t.ahead) || !stops(t.ahead[n].Type, n) {
-				break
-			}
+		n, err := t.stopped()
+		if n == 0 || err != nil {
+			return err
 		}
-		if n == len(t.ahead) || t.ahead[n].Type != transcript.TypeDriver {
-			return nil
-		}
-		for range n + 1 {
-			t.take()
+		for range n {
+			if t.take().Type == transcript.TypeCallStarted {
+				t.skipped++
+			}
 		}
 		t.resumed++
 		p, err := t.look(0)
@@ -119,9 +115,47 @@ func (t *Tape) goesOn() error {
 	}
 }
 
-// stops reports whether an event is the n-th of a place where a thread stops.
-func stops(k transcript.Type, n int) bool {
-	return n == 0 && k == transcript.TypeWaiting || n > 0 && k == transcript.TypeCheckpoint
+// stopped returns how many of the next events say that the thread stopped, up to the driver with which it went on; 0 if they
+// don't. The end of the thread's time may come anywhere, and is passed over with what its hooks did.
+func (t *Tape) stopped() (n int, err error) {
+	late, waits := false, false
+	for ; ; n++ {
+		if err := t.fill(n + 1); err != nil || n == len(t.ahead) {
+			return 0, err
+		}
+		switch e := t.ahead[n]; e.Type {
+		case transcript.TypeDriver:
+			return n + 1, nil
+		case transcript.TypeLimit:
+			if late = Late(e); !late || n > 0 {
+				return 0, nil
+			}
+		case transcript.TypeHook, transcript.TypeCallStarted, transcript.TypeCallResult, transcript.TypeArtifact:
+			if !late || waits {
+				return 0, nil
+			}
+		case transcript.TypeWaiting:
+			if waits || n > 0 && !late {
+				return 0, nil
+			}
+			waits = true
+		case transcript.TypeCheckpoint:
+			if !waits {
+				return 0, nil
+			}
+		default:
+			return 0, nil
+		}
+	}
+}
+
+// Time is the code of the limit of a thread's time.
+const Time = "duration_seconds_exceeded"
+
+// Late reports whether an event says that the thread's time is over.
+func Late(e *transcript.Event) bool {
+	var l transcript.Limit
+	return e != nil && e.Type == transcript.TypeLimit && e.Decode(&l) == nil && l.Code == Time
 }
 
 // Peek returns the next event, nil at the end.
@@ -156,6 +190,15 @@ func (t *Tape) Limits() []*transcript.Limits {
 	l := t.limits
 	t.limits = nil
 	return l
+}
+
+// Skipped counts the calls that were passed over since the last time it was asked.
+func (t *Tape) Skipped() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.skipped
+	t.skipped = 0
+	return n
 }
 
 // Resumed counts how often the thread went on, as far as it was played.
