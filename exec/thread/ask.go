@@ -29,19 +29,18 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 	if _, err := t.fire(ctx, hook.BeforeStep, object{}); err != nil {
 		return nil, err
 	}
-	kept, _ := args["kept"].(int)
-	q, err := t.request(args, kept)
+	q, err := t.request(args)
 	if err != nil {
 		return nil, err
 	}
 	t.turn++
 	t.asked = 0
 	t.tell("")
-	if wide, err := t.tooWide(ctx, q, kept); wide != nil || err != nil {
+	if wide, err := t.tooWide(ctx, q); wide != nil || err != nil {
 		return wide, err
 	}
 	for attempt := int64(1); ; attempt++ {
-		answer, failure, err := t.try(ctx, q, kept, attempt)
+		answer, failure, err := t.try(ctx, q, attempt)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +48,6 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 		if answer != nil {
 			return models.Seen(answer), nil
 		}
-		kept = len(q.Messages)
 		class, event := t.classify(failure, attempt)
 		if event.ID == tape.LostID {
 			err = t.onLost(&event)
@@ -85,23 +83,16 @@ func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
 }
 
 // tooWide refuses a request that the model's context window can't hold, before it is sent. It returns the loop's answer.
-func (t *thread) tooWide(ctx context.Context, q *provider.Request, kept int) (any, error) {
-	p := t.model.Provider()
-	tokens, window := t.bound, p.Window(t.model.Name())
-	if t.bound > 0 && kept <= len(q.Messages) {
-		tokens += models.Size(q.Messages[kept:]) / bytesPerToken
-	} else {
-		tokens = (models.Size(q.Messages)+models.Size(q.Tools))/bytesPerToken + p.Overhead
-	}
-	if window == 0 || tokens <= window {
+func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) {
+	tokens := t.count.About(q, t.model.Provider().Overhead)
+	event, answer := models.TooWide(t.model, tokens)
+	if event == nil {
 		return nil, nil
 	}
-	event := transcript.Limit{Code: "context", Current: float64(tokens) / float64(window), Max: 1, Action: "fail"}
-	message := fmt.Sprintf("the request would have about %d tokens, more than the context window of %d of %s", tokens, window, t.model)
-	if err := t.append(true, event); err != nil {
+	if err := t.append(true, *event); err != nil {
 		return nil, err
 	}
-	return object{"error": object{"code": string(fault.Limit), "message": message, "category": "permanent", "id": "context"}}, t.fills(ctx, hook.Full, tokens)
+	return answer, t.fills(ctx, hook.Full, tokens)
 }
 
 // errLost is the failure of a request whose answer was lost with the process that waited for it.
@@ -111,7 +102,7 @@ var errLost = &provider.Failure{Code: string(fault.Unavailable), Message: "the p
 func (t *thread) classify(failure *provider.Failure, attempt int64) (classification.Class, transcript.Classified) {
 	class := t.plan.Rules.Of(failure.Doc())
 	event := transcript.Classified{Turn: t.turn, Attempt: attempt, Category: string(class.Category), ID: class.ID, Retryable: class.Retryable, Cost: t.failed,
-		Class: failure.Type, Said: failure.Code,
+		Usage: t.lost, Class: failure.Type, Said: failure.Code,
 		Error: transcript.Fault{Code: string(fault.CodeOf(failure)), Message: failure.Error(), Status: failure.Status}}
 	switch was := t.classified; {
 	case was != nil:
@@ -130,7 +121,7 @@ func (t *thread) classify(failure *provider.Failure, attempt int64) (classificat
 // onLost records that a model call is made again because its answer was lost. If hooks had already begun to do something about a
 // failure, it isn't known what came of that.
 func (t *thread) onLost(event *transcript.Classified) error {
-	began, open, err := t.recorder.Lost(results.Recorded(unknown("a hook's call")))
+	began, open, err := t.recorder.Lost(results.Recorded(recorder.Unknown("a hook's call")))
 	if err != nil {
 		return err
 	}
@@ -153,7 +144,11 @@ func (t *thread) check(ctx context.Context) error {
 
 // stop records that a limit is reached, and returns the error that ends the loop: nil if the record says that the thread went on,
 // perhaps with other limits. why is nil for that of a limit.
-func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) error {
+func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) (err error) {
+	if limit.Code == recorder.Time { // hooks have theirs
+		ctx = t.outer
+		defer func() { t.late = err }()
+	}
 	end := t.atLimit(ctx, limit)
 	if !tape.Differs(end) && !errors.Is(end, recorder.ErrEnds) {
 		if on, err := t.recorder.WentOn(); on || err != nil {
@@ -170,7 +165,11 @@ func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) e
 }
 
 // request makes the request of a turn. The answer may have as many tokens as the limit leaves.
-func (t *thread) request(args map[string]any, kept int) (*provider.Request, error) {
+func (t *thread) request(args map[string]any) (*provider.Request, error) {
+	kept, _ := args["kept"].(int)
+	kept = min(kept, len(t.sent))
+	t.count.Next(kept)
+	t.recorded = min(t.recorded, kept)
 	var err error
 	if t.sent, err = models.Messages(args["messages"], t.sent, kept); err != nil {
 		return nil, err
@@ -183,28 +182,29 @@ func (t *thread) request(args map[string]any, kept int) (*provider.Request, erro
 }
 
 // try makes one model call: what it may cost is reserved before, and settled after it.
-func (t *thread) try(ctx context.Context, q *provider.Request, kept int, attempt int64) (*provider.Answer, *provider.Failure, error) {
+func (t *thread) try(ctx context.Context, q *provider.Request, attempt int64) (*provider.Answer, *provider.Failure, error) {
 	p, name := t.model.Provider(), t.model.Name()
 	q.Model = name
-	input := t.inputBound(q, kept)
+	input := t.count.Most(q, p.Overhead)
 	call := fmt.Sprintf("%d.%d", t.turn, attempt)
 	reserved, err := t.afford(ctx, q, call, input)
 	if err != nil {
 		return nil, nil, err
 	}
-	digest, err := t.digests.Of(q, kept)
+	digest, err := t.digests.Of(q, t.recorded)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := t.recordRequest(q, digest, kept, attempt, reserved); err != nil {
+	if err := t.recordRequest(q, digest, attempt, reserved); err != nil {
 		return nil, nil, err
 	}
 	began := time.Now()
 	got, undone, err := t.answer(ctx, q, digest)
 	if err != nil {
-		t.failed = 0
-		if !undone {
-			t.failed = reserved // what was used isn't known
+		t.failed, t.lost = 0, nil
+		if !undone { // what was used isn't known
+			t.failed = reserved
+			t.lose(input, q.MaxTokens)
 		}
 		t.money.Settle(call, t.failed)
 		if f := models.FailureOf(err); f != nil {
@@ -212,7 +212,7 @@ func (t *thread) try(ctx context.Context, q *provider.Request, kept int, attempt
 		}
 		return nil, nil, err
 	}
-	return got, nil, t.settle(ctx, p, got, call, input, reserved, attempt, time.Since(began))
+	return got, nil, t.settle(ctx, q, got, call, input, reserved, attempt, time.Since(began))
 }
 
 // afford bounds a request by what is left, and reserves what it may cost.
@@ -267,31 +267,31 @@ func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Dig
 	was, err := t.recorder.Answer()
 	switch {
 	case err != nil:
-		return nil, true, err
+		return nil, !errors.Is(err, recorder.ErrTime), err
 	case was.Answer != nil:
 		a, err = models.Answered(was.Answer)
 		return a, false, err
 	case was.Failed != nil:
 		t.classified = was.Failed
-		return nil, was.Failed.Cost == 0, models.Failed(was.Failed, t.model)
+		return nil, models.Undone(was.Failed), models.Failed(was.Failed, t.model)
 	}
 	return nil, false, errLost
 }
 
-// inputBound returns an upper bound of the tokens of a request: what the service counted for the one before, and a token for
-// each byte that was added since.
-func (t *thread) inputBound(q *provider.Request, kept int) int64 {
-	if t.bound > 0 && kept <= len(q.Messages) {
-		return t.bound + models.Size(q.Messages[kept:])
+// lose counts the tokens of a failed model call as used, unless the record says that they weren't.
+func (t *thread) lose(input, most int64) {
+	if t.classified != nil && t.classified.Usage == nil {
+		return
 	}
-	return models.Size(q.Messages) + models.Size(q.Tools) + t.model.Provider().Overhead
+	t.lost = &transcript.Usage{Input: input, Output: most}
+	t.tokens.InputTokens += input
+	t.tokens.OutputTokens += most
 }
 
 // recordRequest writes what the model is asked, before it is.
-func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, kept int, attempt, reserved int64) error {
-	if t.requests == 0 {
-		kept = 0
-	}
+func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, attempt, reserved int64) error {
+	kept := t.recorded
+	t.recorded = len(q.Messages)
 	event := transcript.Request{Turn: t.turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: q.Model, Reserved: reserved,
 		Provider: transcript.Item{Ref: t.model.Provider().Ref.String(), Digest: t.model.Digest()}}
 	event.Messages, _ = results.Values(append([]provider.Message{}, q.Messages[kept:]...)).([]any)
@@ -306,7 +306,7 @@ func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, kept int,
 
 // settle counts what an answer has used, and records it. Without a plausible usage the reservation stays. Who has spent more than
 // there was ends.
-func (t *thread) settle(ctx context.Context, p *provider.Provider, a *provider.Answer, call string, input, reserved, attempt int64, took time.Duration) error {
+func (t *thread) settle(ctx context.Context, q *provider.Request, a *provider.Answer, call string, input, reserved, attempt int64, took time.Duration) error {
 	event := transcript.Answer{Turn: t.turn, Attempt: attempt, Text: a.Text, Stop: a.Stop, Duration: took}
 	for _, c := range a.Calls {
 		event.Calls = append(event.Calls, transcript.ToolCall(c))
@@ -314,7 +314,7 @@ func (t *thread) settle(ctx context.Context, p *provider.Provider, a *provider.A
 	if a.Opaque != nil {
 		event.Opaque = a.Opaque
 	}
-	cost, known := p.Cost(t.model.Name(), a.Usage)
+	cost, known := t.model.Provider().Cost(t.model.Name(), a.Usage)
 	if !a.Usage.Reported || !known {
 		cost, event.Kept = reserved, reserved > 0
 	}
@@ -323,11 +323,11 @@ func (t *thread) settle(ctx context.Context, p *provider.Provider, a *provider.A
 		event.Usage = &u
 		t.tokens.InputTokens += a.Usage.Prompt()
 		t.tokens.OutputTokens += a.Usage.Answered()
-		t.bound, t.added = a.Usage.Prompt()+a.Usage.Answered(), 0
+		t.count.Answered(q, a.Usage.Prompt()+a.Usage.Answered())
 	} else {
 		t.tokens.InputTokens += input
-		t.tokens.OutputTokens += int64(len(a.Text))
-		t.bound, t.added = 0, 0
+		t.tokens.OutputTokens += min(q.MaxTokens, models.Size(a.Message()))
+		t.count.Forget()
 	}
 	event.Cost = cost
 	t.money.Settle(call, cost)

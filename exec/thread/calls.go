@@ -31,6 +31,7 @@ type toolCall struct {
 
 // number gives a call its name in the record.
 func (t *thread) number(c *calls.Call) *toolCall {
+	_ = t.recorder.Skip() // it fails again with what comes next
 	t.called++
 	c.Record = fmt.Sprintf("c%d", t.called)
 	return &toolCall{Call: c}
@@ -83,7 +84,7 @@ func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
 			m["failed"] = true
 		}
 		messages[i] = m
-		t.added += int64(len(c.text))
+		t.count.Add(int64(len(c.text)))
 	}
 	return messages, nil
 }

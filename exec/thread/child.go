@@ -13,8 +13,12 @@ import (
 	"github.com/rye-build/rye/exec/thread/results"
 )
 
-// inherit bounds a child by its parent: it may do what both may, and its limits are at most those of the parent.
-func (t *thread) inherit() error {
+// inherit bounds a thread by the policies, and a child by its parent: it may do what both may, and its limits are at most those
+// of the parent.
+func (t *thread) inherit(ctx context.Context) error {
+	if t.parent == nil {
+		return t.plan.Permit(ctx)
+	}
 	if err := t.plan.Narrow(t.parent.plan.Caps); err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, e
 func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
 	if c.Begun {
 		if _, err := registry.Get(ctx, t.Registry, c.Child); err == nil || fault.CodeOf(err) != fault.NotFound { // or it never began
-			return t.goesOn(ctx, c.Child, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live.below(), parent: t})
+			return t.goesOn(ctx, c.Child, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live.below(), parent: t, spawned: c.Spawn.Limits})
 		}
 	}
 	return t.Run(ctx, &Start{Directive: c.Spawn.Directive, Inputs: params.Values(c.Spawn.Inputs), Model: c.Spawn.Model, Limits: c.Spawn.Limits, Principal: t.Principal,

@@ -122,12 +122,7 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	if err := t.limits.Override(s.Limits); err != nil {
 		return nil, err
 	}
-	if s.parent != nil {
-		err = t.inherit()
-	} else {
-		err = t.plan.Permit(ctx)
-	}
-	if err != nil {
+	if err := t.inherit(ctx); err != nil {
 		return nil, err
 	}
 	if err := t.plan.Offer(ctx); err != nil {
@@ -214,7 +209,7 @@ func (t *thread) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handed, err := t.keepHanded()
+	handed, err := recorder.Hand(t.handed)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/models"
@@ -13,14 +13,10 @@ import (
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // errHandedOff ends a loop that has handed its work over.
 var errHandedOff = errors.New("the work was handed over")
-
-// bytesPerToken is about how many bytes of text a token has.
-const bytesPerToken = 4
 
 // handOver decides what a new thread begins with that goes on with this one's work, and ends the loop.
 func (t *thread) handOver(ctx context.Context, args map[string]any) error {
@@ -37,27 +33,27 @@ func (t *thread) handOver(ctx context.Context, args map[string]any) error {
 	if err := t.fills(ctx, hook.Full, t.filled()); err != nil {
 		return err
 	}
+	half := int64(math.MaxInt32) // of the window: or the new thread's would be full too
+	if window := t.model.Provider().Window(t.model.Name()); window > 0 {
+		half = window / 2
+	}
 	var summary any
 	if t.plan.Handoff.Directive != "" {
-		if summary, err = t.summary(ctx, messages); err != nil {
+		if summary, err = t.summary(ctx, messages, half*models.PerToken); err != nil {
 			return err
 		}
 	}
-	room := t.plan.Handoff.Ceiling
-	if window := t.model.Provider().Window(t.model.Name()); window > 0 {
-		room = min(room, window/2) // or the new thread's window would be full too
-	}
 	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary, "messages": results.Values(messages), "message": nil,
-		"ceiling": room * bytesPerToken})
+		"ceiling": min(t.plan.Handoff.Ceiling, half) * models.PerToken})
 	if err != nil {
 		return err
 	}
 	return errHandedOff
 }
 
-// summary has a child summarise messages. Without a summary the last messages have to do.
-func (t *thread) summary(ctx context.Context, messages []provider.Message) (any, error) {
-	given := t.plan.Handoff.Child(t.Directive.ID, messages)
+// summary has a child summarise messages, in so many bytes. Without a summary the last messages have to do.
+func (t *thread) summary(ctx context.Context, messages []provider.Message, room int64) (any, error) {
+	given := t.plan.Handoff.Child(t.Directive.ID, messages, room)
 	child, err := t.calls.Starts(given)
 	if err != nil {
 		return nil, err
@@ -153,33 +149,10 @@ func (t *thread) successor(ctx context.Context, id string, row *registry.Thread)
 	return n, n.open(ctx)
 }
 
-// keepHanded returns what the record has of what the thread was handed.
-func (t *thread) keepHanded() ([]transcript.Payload, error) {
-	if t.handed == nil {
-		return nil, nil
-	}
-	text, err := jcs.Append(nil, t.handed)
-	return []transcript.Payload{transcript.Artifact{Call: "handoff", Digest: cas.Sum(text), Media: "application/json", Content: string(text)}}, err
-}
-
 // takeHanded takes what the thread was handed from its record.
-func (t *thread) takeHanded() error {
-	if t.origin.Continues == "" {
-		return nil
+func (t *thread) takeHanded() (err error) {
+	if t.continues = t.origin.Continues; t.continues != "" {
+		t.handed, err = t.recorder.Handed(t.id, t.continues)
 	}
-	t.continues = t.origin.Continues
-	e, err := t.recorder.Take()
-	if err != nil {
-		return err
-	}
-	var a transcript.Artifact
-	if e == nil || e.Type != transcript.TypeArtifact {
-		return fault.New(fault.Conflict, "the thread %s was not handed its work: resume %s", t.id, t.continues).Permanent()
-	}
-	if err := e.Decode(&a); err != nil {
-		return err
-	}
-	v, err := jcs.Parse([]byte(a.Content))
-	t.handed, _ = v.([]any)
 	return err
 }

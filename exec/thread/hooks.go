@@ -152,7 +152,7 @@ func (t *thread) share() float64 {
 }
 
 // filled is how many tokens the last request, its answer and the results of its calls have.
-func (t *thread) filled() int64 { return t.bound + t.added/bytesPerToken }
+func (t *thread) filled() int64 { return t.count.Filled() }
 
 // first returns the messages that begin the thread, with what the hooks of thread_started give.
 func (t *thread) first(ctx context.Context) (any, error) {
@@ -182,7 +182,8 @@ func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class class
 
 func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) (*hook.Decision, error) {
 	if class.Category == classification.Permanent && models.FallBack(r.model) {
-		event.Action, r.bound = "fallback", 0 // another model counts other tokens
+		event.Action = "fallback"
+		r.count.Forget()
 		return new(hook.Decision), nil
 	}
 	names := condition.Names{cmp.Or(class.ID, string(class.Category)), string(class.Category), class.Name, event.Error.Code, f.Code}
@@ -231,22 +232,13 @@ func (t *thread) atLimit(ctx context.Context, l *transcript.Limit) error {
 	return nil
 }
 
-// callDoc is what hooks know of a call.
-func callDoc(c *toolCall) object {
-	item := ""
-	if c.Ref.ID != "" {
-		item = c.Ref.String()
-	}
-	return object{"tool": c.Name, "item": item, "risk": c.Risk}
-}
-
 // beforeCalls asks the hooks about calls before they are made.
 func (t *thread) beforeCalls(ctx context.Context, calls []*toolCall) error {
 	if !t.plan.Hooks.Any(hook.CallStart) {
 		return nil
 	}
 	for _, c := range calls {
-		data := callDoc(c)
+		data := c.Doc()
 		if data["input"] = c.Input; c.Input == nil {
 			data["input"] = object{}
 		}
@@ -269,7 +261,7 @@ func (t *thread) afterCalls(ctx context.Context, calls []*toolCall) error {
 		return nil
 	}
 	for _, c := range calls {
-		data := callDoc(c)
+		data := c.Doc()
 		data["status"] = c.Result.Status
 		if e := c.Result.Error; e != nil {
 			data["error"] = object{"code": e.Code, "message": e.Message, "type": hook.TypeOf(e.Code)}

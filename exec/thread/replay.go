@@ -32,6 +32,8 @@ func (e *Engine) PlayBack(ctx context.Context, dir string) (*tape.Played, error)
 	case errors.Is(err, recorder.ErrEnds):
 		r.Status = transcript.StatusUnfinished
 		return r, nil
+	case errors.Is(err, recorder.ErrTime): // and the thread has ended now
+		return r, r.Take(t.recorder.Rest(t.turn))
 	case err != nil:
 		return r, r.Take(err)
 	}
@@ -43,14 +45,15 @@ func (t *thread) compareStart(ctx context.Context) (err error) {
 	if t.inputs, err = t.plan.Complete(params.Values(t.inputs)); err != nil {
 		return err
 	}
-	if t.origin.Parent != "" { // whose permissions aren't known here
-		had, err := capability.ParseSet(t.origin.Grants)
-		if err != nil {
-			return err
-		}
-		if err := t.plan.Narrow(had); err != nil {
-			return err
-		}
+	if t.origin.Parent == "" {
+		err = t.plan.Permit(ctx)
+	} else if had, bad := capability.ParseSet(t.origin.Grants); bad == nil { // its parent's permissions aren't known here
+		err = t.plan.Narrow(had)
+	} else {
+		err = bad
+	}
+	if err != nil {
+		return err
 	}
 	if err := t.plan.Offer(ctx); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/recorder"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -27,7 +28,8 @@ type Resume struct {
 	Approver  *approve.Approver // as of a Start
 	Live      Live
 
-	parent *thread // that waits for it
+	parent  *thread  // that waits for it
+	spawned []string // the limits that it was started with
 }
 
 // Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript until that
@@ -54,6 +56,11 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	if err := t.same(); err != nil {
 		return nil, err
 	}
+	if row.Parent == "" {
+		if err := t.plan.Permit(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.plan.Offer(ctx); err != nil {
 		return nil, err
 	}
@@ -68,6 +75,15 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	if err := next.Override(r.Limits); err != nil {
 		return nil, err
 	}
+	if r.parent != nil && t.origin.Continues == "" { // its parent may have got more time
+		now := t.plan.Limits()
+		if err := now.Override(r.spawned); err != nil {
+			return nil, err
+		}
+		now.Cap(&r.parent.last)
+		next.Duration = max(next.Duration, now.Duration)
+	}
+	t.last = next
 	if t.seat, err = drive.Claim(ctx, t.Registry, row); err != nil {
 		return nil, err
 	}
@@ -214,16 +230,11 @@ func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error)
 	case c.Risk == "read" || c.Child != "":
 		return false, nil
 	}
-	e := unknown(c.Name)
+	e := recorder.Unknown(c.Name)
 	c.Result = transcript.CallResult{Call: c.Record, Status: transcript.CallUnknown, Error: results.Recorded(e)}
 	b, err := jcs.Append(nil, results.Fault(e))
 	if err != nil {
 		return false, err
 	}
 	return true, t.guard(ctx, c, string(b))
-}
-
-// unknown is the error of a call that had begun when the process ended.
-func unknown(what string) *fault.Error {
-	return fault.New(fault.Unknown, "the process ended while %s ran: whether it had an effect is unknown", what)
 }

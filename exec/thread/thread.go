@@ -43,19 +43,22 @@ type thread struct {
 	next      *thread
 	continues string             // the thread that handed its work to this one
 	origin    transcript.Started // of a thread that has a record
-	last      limits.Set         // that the record gave it last
+	last      limits.Set         // that it was given last
+	outer     context.Context    // goes on when the thread's time is over
 	cancel    context.CancelCauseFunc
-	clock     *time.Timer // ends the thread when its time is over
+	clock     *time.Timer // cancels what the thread does when its time is over
+	late      error       // by which it then ends
 
 	turn       int64
 	tokens     transcript.Cost // InputTokens and OutputTokens
-	bound      int64           // of the input tokens of the next request, without what was added since
-	added      int64           // bytes of the results of calls since
+	count      models.Count    // of the last request
 	offered    []any           // the tools of the last request
 	requests   int
-	sent       []provider.Message // of the last request
+	sent       []provider.Message // that the loop sent last
+	recorded   int                // of them, how many the last recorded request has too
 	digests    models.Digests
-	failed     int64 // what the last failed model call is taken to have cost, in nano-dollars
+	failed     int64             // what the last failed model call is taken to have cost, in nano-dollars
+	lost       *transcript.Usage // the tokens that it is taken to have used, nil for none
 	called     int
 	unwritten  error                  // why something could not be recorded: the thread goes on from what is
 	classified *transcript.Classified // what the record says of that call
@@ -68,7 +71,7 @@ var errReturned = errors.New("the outputs were returned")
 func (t *thread) run(ctx context.Context) (*Result, error) {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.cancel = cancel
+	t.outer, t.cancel = ctx, cancel
 	t.recorder.Begin()
 	t.calls = &calls.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild,
 		NewID: func(directive string) string { return registry.NewID(directive, t.Now()) }}
@@ -76,8 +79,9 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	program.Config, program.Ask = map[string]any{"outputs": t.declaresOutputs(), "handoff_at": t.plan.Handoff.Threshold}, t.ask
 	t.tell("")
 	end, err := t.Loops.Run(running, program)
-	if err != nil && running.Err() != nil && ctx.Err() == nil && fault.CodeOf(err) == fault.Cancelled {
-		err = context.Cause(running) // the time is over: not all that ends with a context says why
+	cancelled := err != nil && running.Err() != nil && fault.CodeOf(err) == fault.Cancelled // not all that ends with a context says why
+	if (cancelled || errors.Is(err, recorder.ErrTime)) && ctx.Err() == nil {
+		err = t.timeOver(ctx)
 	}
 	if t.clock != nil {
 		t.clock.Stop()
@@ -85,19 +89,32 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	return t.finish(ctx, end, err)
 }
 
+// timeOver records that the time of the thread was over while something ran, and returns the error that ends it.
+func (t *thread) timeOver(ctx context.Context) error {
+	if t.late != nil {
+		return t.late
+	}
+	limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Late(max(t.recorder.Elapsed(), t.limits.Duration)) })
+	if err != nil {
+		return err
+	}
+	return t.stop(ctx, limit, nil)
+}
+
 func (t *thread) declaresOutputs() bool { return len(t.plan.Directive.Model.Directive.Outputs) > 0 }
 
 // newThread returns a thread that has neither a plan nor a record.
 func (e *Engine) newThread(s *Start) *thread {
 	t := &thread{Engine: e, Start: s}
-	t.recorder = &recorder.Recorder{Now: e.Now, Limits: func(l *transcript.Limits) { t.limits.Take(l) }, Live: t.goLive}
+	t.recorder = &recorder.Recorder{Now: e.Now, Limits: func(l *transcript.Limits) { t.limits.Take(l) }, Calls: func(n int) { t.called += n },
+		Live: t.goLive}
 	return t
 }
 
 // goLive lets the thread's time run. It had run before.
 func (t *thread) goLive(before time.Duration) {
 	if t.clock == nil && t.limits.Duration != limits.Unlimited {
-		t.clock = time.AfterFunc(t.limits.Duration-before, func() { t.cancel(limits.Fault(t.limits.Late(t.limits.Duration))) })
+		t.clock = time.AfterFunc(t.limits.Duration-before, func() { t.cancel(recorder.ErrTime) })
 	}
 }
 

@@ -113,6 +113,15 @@ func (c *Call) Make(ctx context.Context) (text string, err error) {
 	return string(b), err
 }
 
+// Doc is what hooks know of a call.
+func (c *Call) Doc() map[string]any {
+	item := ""
+	if c.Ref.ID != "" {
+		item = c.Ref.String()
+	}
+	return object{"tool": c.Name, "item": item, "risk": c.Risk}
+}
+
 // Refuse makes an error the result of the call.
 func (c *Call) Refuse(err error) *Call {
 	c.do = func(context.Context) (*Outcome, error) { return nil, err }

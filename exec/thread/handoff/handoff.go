@@ -10,6 +10,7 @@
 package handoff
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -81,19 +82,45 @@ func Read(v *value.Value) (*Settings, error) {
 	return s, nil
 }
 
-// Child is what starts the thread that summarises messages: the parameters of package spawn.
-func (s *Settings) Child(directive string, messages []provider.Message) map[string]any {
-	var text strings.Builder
-	for _, m := range messages {
-		fmt.Fprintf(&text, "[%s] %s\n", m.Role, m.Text)
-		for _, c := range m.Calls {
-			fmt.Fprintf(&text, "[call] %s %v\n", c.Name, c.Input)
-		}
+// maxSummarised is how many bytes of a conversation are summarised at most: a model of the tier fast must be able to read it for
+// the money that the config gives.
+const maxSummarised = 128 << 10
+
+// Child is what starts the thread that summarises messages: the parameters of package spawn. At most room bytes of the
+// conversation are given to it: the middle of long texts is left out.
+func (s *Settings) Child(directive string, messages []provider.Message, room int64) map[string]any {
+	most := int(min(room, maxSummarised))
+	text := conversation(messages, most)
+	for each := most / 4; len(text) > most && each > 200; each /= 2 {
+		text = conversation(messages, each)
 	}
 	given := map[string]any{"directive_name": s.Directive, "limit_overrides": s.Limits, "inputs": map[string]any{
-		"transcript_content": text.String(), "directive_name": directive, "max_summary_tokens": float64(s.MaxTokens)}}
+		"transcript_content": shorten(text, most), "directive_name": directive, "max_summary_tokens": float64(s.MaxTokens)}}
 	if s.Model != "" {
 		given["model"] = s.Model
 	}
 	return given
+}
+
+// conversation writes messages down, each text and each call's input shortened to so many bytes.
+func conversation(messages []provider.Message, each int) string {
+	var text strings.Builder
+	for _, m := range messages {
+		fmt.Fprintf(&text, "[%s] %s\n", m.Role, shorten(m.Text, each))
+		for _, c := range m.Calls {
+			input, _ := json.Marshal(c.Input) // it was read from JSON
+			fmt.Fprintf(&text, "[call] %s %s\n", c.Name, shorten(string(input), each))
+		}
+	}
+	return text.String()
+}
+
+// shorten leaves out the middle of a text that has more than so many bytes.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	note := fmt.Sprintf(" … %d bytes … ", len(text)-most)
+	half := max(most-len(note), 0) / 2
+	return strings.ToValidUTF8(text[:half], "") + note + strings.ToValidUTF8(text[len(text)-half:], "")
 }

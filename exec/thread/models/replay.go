@@ -92,7 +92,7 @@ func (r *replay) Ask(_ context.Context, q *provider.Request, digest cas.Digest, 
 	case t.failure != nil:
 		f := Failed(t.failure, r)
 		f.After = 0
-		return nil, t.failure.Cost == 0, f
+		return nil, Undone(t.failure), f
 	}
 	return nil, true, fault.New(fault.Conflict, "the record has no answer to the request in line %d", t.line)
 }
@@ -103,6 +103,9 @@ func Failed(c *transcript.Classified, m Model) *provider.Failure {
 	f.Message = strings.TrimPrefix(c.Error.Message, f.Head())
 	return f
 }
+
+// Undone reports whether a service is known to have done nothing for a call that failed.
+func Undone(c *transcript.Classified) bool { return c.Cost == 0 && c.Usage == nil }
 
 // Answered makes a model's answer of a recorded one.
 func Answered(a *transcript.Answer) (*provider.Answer, error) {

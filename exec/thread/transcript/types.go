@@ -180,8 +180,8 @@ type Classified struct {
 	Retryable bool          `json:"retryable"`
 	Action    string        `json:"action"` // retry, fallback, fail or abort
 	Delay     time.Duration `json:"delay,omitzero"`
-	Usage     *Usage        `json:"usage,omitzero"`
-	Cost      int64         `json:"cost,omitzero"` // nano-dollars, settled all the same
+	Usage     *Usage        `json:"usage,omitzero"` // that counts all the same: the most that it may have been
+	Cost      int64         `json:"cost,omitzero"`  // nano-dollars, settled all the same
 }
 
 // CallStarted is written before a tool call may have an effect.

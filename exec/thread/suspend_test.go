@@ -1,0 +1,108 @@
+package thread_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+)
+
+// TestSuspendedAnywhere: a thread that a hook stops at any event goes on from there, once for each time that it was stopped.
+func TestSuspendedAnywhere(t *testing.T) {
+	for event, stops := range map[string]int{"thread_started": 1, "before_step": 2, "tool_call_start": 1, "tool_call_result": 1, "after_step": 1, "error": 1} {
+		for _, action := range []string{"suspend", "escalate"} {
+			t.Run(event+" "+action, func(t *testing.T) {
+				items := withHooks(fmt.Sprintf(`<hook event=%q id="a"><action>%s</action></hook>`, event, action))
+				w := newWorld(t, items, modeltest.Turn{Status: 404}, echoes("x"), done)
+				if event != "error" {
+					w = newWorld(t, items, echoes("x"), done)
+				}
+				r, err := w.run(t.Context(), thread.Start{})
+				for range stops {
+					must(t, err)
+					if r.Status != thread.Interrupted || r.Error.Code != fault.Limit {
+						t.Fatalf("%+v, %v", r, r.Error)
+					}
+					w.same(r.Thread)
+					r, err = w.resume(r.Thread)
+				}
+				must(t, err)
+				if !r.Success || r.Result != "done" || r.Cost.Turns != 2 || strings.Count(types(w.events(r)), "waiting") != stops {
+					t.Errorf("%+v, %v: %s", r, r.Error, types(w.events(r)))
+				}
+				w.same(r.Thread)
+			})
+		}
+	}
+}
+
+// TestTimeOver: when the time of a thread is over, what it does is ended, hooks are asked, and it goes on with more time.
+func TestTimeOver(t *testing.T) {
+	hang := modeltest.Turn{Hang: true}
+	asks := `<hook event="limit" id="a"><tool>acme.echo</tool><params><text>${limit_code}</text></params></hook>`
+	for name, turns := range map[string][]modeltest.Turn{
+		"at first":        {hang, echoes("x"), done},
+		"after calls":     {echoes("x"), hang, done},
+		"after a failure": {{Status: 404}, echoes("x"), hang, done},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, withHooks(asks+`<hook event="error" id="b"><action>retry</action><delay>0</delay></hook>`), turns...)
+			r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration_seconds=1"}})
+			must(t, err)
+			if r.Status != thread.Interrupted || r.Error.Code != fault.Limit || !strings.Contains(r.Error.Text, "duration_seconds_exceeded") || r.Error.Details["max"] != 1.0 {
+				t.Fatalf("%+v, %v", r, r.Error)
+			}
+			if got := types(w.events(r)); !strings.HasSuffix(got, "request limit call_started call_result hook hook waiting checkpoint") {
+				t.Errorf("recorded %s", got)
+			}
+			w.same(r.Thread)
+			r, err = w.resume(r.Thread, "duration_seconds=1000")
+			must(t, err)
+			if !r.Success || r.Result != "done" {
+				t.Errorf("%+v, %v", r, r.Error)
+			}
+			w.same(r.Thread)
+		})
+	}
+	w := newWorld(t, withHooks(`<hook event="limit" id="a"><action>fail</action><error>late</error></hook>`), hang)
+	r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration_seconds=1"}})
+	must(t, err)
+	if r.Status != thread.Failed || r.Error.Text != "late" {
+		t.Errorf("%+v, %v", r, r.Error)
+	}
+	w.same(r.Thread)
+}
+
+// TestTimeOfChildren: a child whose parent gets more time has it too.
+func TestTimeOfChildren(t *testing.T) {
+	w := newWorld(t, plan(""))
+	hung := false
+	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+		all := q.Body["messages"].([]any)
+		first, last := fmt.Sprint(all[0].(object)["content"]), all[len(all)-1].(object)
+		switch {
+		case last["role"] == "tool":
+			return modeltest.Turn{Text: fmt.Sprint(last["content"])}
+		case strings.Contains(first, "start it"):
+			return modeltest.Turn{Calls: []provider.ToolCall{starts("a", "acme/plan", object{"inputs": object{"what": "no more"}})}}
+		case !hung:
+			hung = true
+			return modeltest.Turn{Hang: true}
+		}
+		return modeltest.Turn{Text: "of the child"}
+	})
+	r := w.plan("it", "duration_seconds=1")
+	if r.Status != thread.Interrupted {
+		t.Fatalf("%+v, %v", r, r.Error)
+	}
+	r, err := w.resume(r.Thread, "duration_seconds=1000")
+	must(t, err)
+	if !r.Success || !strings.Contains(r.Result, "of the child") {
+		t.Errorf("%+v, %v", r, r.Error)
+	}
+	w.same(r.Thread)
+}
