@@ -126,7 +126,7 @@ func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 
 func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {
 	return func(s *params.Schema) (map[string]any, error) {
-		return s.Read(params.Caller{Pairs: slices.Concat(c.Input, c.Param), Text: c.Inputs, Open: func(name string) (io.ReadCloser, error) {
+		return s.Read(params.Caller{Pairs: slices.Concat(c.Input, c.Param), Text: c.Inputs, Flags: [2]string{"-i", "--inputs"}, Open: func(name string) (io.ReadCloser, error) {
 			if name == "-" {
 				return io.NopCloser(a.Stdin), nil
 			}
