@@ -139,6 +139,21 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestLoopIsSmall: what decides about threads can be read in one sitting.
+func TestLoopIsSmall(t *testing.T) {
+	paths, err := fs.Glob(FS(), "tools/rye/agent/*.star")
+	if err != nil || len(paths) != 4 {
+		t.Fatal(paths, err)
+	}
+	lines := 0
+	for _, p := range append(paths, "config/hook_conditions.yaml", "directives/rye/agent/threads/thread_summary.md") {
+		lines += bytes.Count(read(t, p), []byte("\n"))
+	}
+	if lines > 400 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
 func TestFiles(t *testing.T) {
 	list, files, err := Files()
 	if err != nil {

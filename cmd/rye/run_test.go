@@ -23,11 +23,20 @@ import (
 func TestModelScripts(t *testing.T) {
 	server := modeltest.New(t)
 	server.Handle(func(q *modeltest.Request) modeltest.Turn {
-		if t, ok := directed(q); ok {
-			return t
-		}
 		all := q.Body["messages"].([]any)
 		first, last := fmt.Sprint(all[0]), all[len(all)-1].(map[string]any)
+		switch {
+		case strings.Contains(first, "Write that summary"):
+			return modeltest.Turn{Text: "We were at three.", Usage: wire.Usage{Input: 7, Output: 3}}
+		case strings.Contains(first, "We were at three."):
+			return modeltest.Turn{Text: fmt.Sprintf("went on with %d turns", len(all)/2-1), Usage: wire.Usage{Input: 7, Output: 3}}
+		}
+		if t, ok := directed(q); ok {
+			if strings.Contains(first, "The tokens are counted") {
+				t.Usage.Input = int64(len(q.Raw)) / 4
+			}
+			return t
+		}
 		_, word, _ := strings.Cut(first, "echo ")
 		word, _, _ = strings.Cut(word, ".")
 		use := wire.Usage{Input: 50, Output: 10}
@@ -152,4 +161,62 @@ func resumeWords(t *testing.T, home string) []string {
 		t.Fatalf("%s, %v", stdout, err)
 	}
 	return []string{words[0], words[1], answer.Error.Details.Thread, "--limit", "turns=3"}
+}
+
+// TestSetHolds: a thread runs what the lock pinned when it began, whatever the lock says by now; a tool that has changed in the
+// working tree is LOCK_MISMATCH, unless only what is pinned counts.
+func TestSetHolds(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	server := modeltest.New(t)
+	items := map[string]string{
+		".ai/tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers", "category: acme/providers"),
+		".ai/tools/acme/echo.star": "# ---\n# version: \"1.0.0\"\n# category: acme\n# description: Says it\n# tool_type: starlark\n" +
+			"# executor_id: rye/core/runtimes/starlark_runtime\n# risk: read\n# ---\ndef main(params):\n    return {\"said\": \"one\"}\n",
+		".ai/directives/acme/say.md": `<directive name="say" version="1.0.0"><metadata><description>d</description><category>acme</category>` +
+			`<model provider="acme/providers/local" id="m"/><permissions><execute><tool>acme/*</tool></execute></permissions></metadata><process>Say it.</process></directive>` + "\n",
+	}
+	write := func(name, text string) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rye := func(args ...string) string {
+		h, stdout, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
+		h.Now = time.Now
+		if got := cli.Run(h, commands(), append([]string{"-C", dir, "--yes"}, args...)); got != fault.ExitDone {
+			t.Errorf("%s: %d, %s", args, got, stderr)
+		}
+		return stdout.String()
+	}
+	for flag, want := range map[string]string{"--json": "LOCK_MISMATCH", "--pinned": `"said":"one"`} {
+		for name, text := range items {
+			write(name, text)
+		}
+		rye("init")
+		rye("sign", "**")
+		rye("lock")
+		server.Handle(func(q *modeltest.Request) modeltest.Turn {
+			all := q.Body["messages"].([]any)
+			call := modeltest.Turn{Calls: []wire.ToolCall{{ID: fmt.Sprint("c", len(all)), Name: "rye_execute", Input: map[string]any{"item_type": "tool", "item_id": "acme/echo"}}}}
+			switch len(all) {
+			case 1:
+				return call
+			case 3:
+				write(".ai/tools/acme/echo.star", strings.Replace(items[".ai/tools/acme/echo.star"], "one", "two", 1))
+				rye("sign", "tool:acme/echo")
+				rye("lock")
+				return call
+			}
+			return modeltest.Turn{Text: fmt.Sprintf("first %v, then %v", all[2].(map[string]any)["content"], all[4].(map[string]any)["content"])}
+		})
+		got := rye("run", "acme/say", flag)
+		first, then, _ := strings.Cut(strings.ReplaceAll(got, `\`, ""), ", then ")
+		if !strings.Contains(first, `"said":"one"`) || !strings.Contains(then, want) || strings.Contains(got, "two") {
+			t.Errorf("%s: %s", flag, got)
+		}
+		if again := rye("run", "acme/say", "--pinned"); !strings.Contains(again, "two") {
+			t.Errorf("with the new lock: %s", again)
+		}
+	}
 }

@@ -334,10 +334,16 @@ func TestContinuation(t *testing.T) {
 		want  string
 	}{
 		{object{"summary": nil, "messages": old, "message": nil, "ceiling": 1000}, "user:first assistant:50 tool:result user:second assistant:b user:Go on with the work."},
-		{object{"summary": nil, "messages": old, "message": "and now?", "ceiling": 20}, "user:second assistant:b user:and now?"},
+		{object{"summary": nil, "messages": old, "message": "and now?", "ceiling": 20}, "user:first\n\nsecond assistant:b user:and now?"},
 		{object{"summary": nil, "messages": old[:1], "message": "more", "ceiling": 20}, "user:first\n\nmore"},
-		{object{"summary": nil, "messages": old[:3], "message": nil, "ceiling": 1}, "user:first assistant:50 tool:result user:Go on with the work."},
-		{object{"summary": "all of it", "messages": []any{}, "message": nil, "ceiling": 1}, "user:This goes on with the work of another thread. What was done there:\n\nall of it assistant:I go on from there. user:Go on with the work."},
+		{object{"summary": nil, "messages": old[:3], "message": nil, "ceiling": 1}, "user:first\n\nGo on with the work."},
+		{object{"summary": nil, "messages": old[:3], "message": nil, "ceiling": 100}, "user:first assistant:50 tool:result user:Go on with the work."},
+		{object{"summary": nil, "messages": []any{old[0], say("assistant", "a"), say("tool", strings.Repeat("é", 100)), say("tool", "short")}, "message": nil, "ceiling": 150},
+			"user:first assistant:a tool:" + strings.Repeat("é", 22) + "… (the rest was left out) tool:short user:Go on with the work."},
+		{object{"summary": "all of it", "messages": []any{}, "message": nil, "ceiling": 1}, "user:This goes on with the work of another thread. What was done there:\n\nall of it\n\nGo on with the work."},
+		{object{"summary": "all of it", "messages": old[:2], "message": nil, "ceiling": 1000}, "user:first\n\nThis goes on with the work of another thread. What was done there:\n\nall of it assistant:50 user:Go on with the work."},
+		{object{"summary": "more", "messages": []any{say("user", "first\n\nThis goes on with the work of another thread. What was done there:\n\nsome\n\nGo on with the work.")}, "message": nil, "ceiling": 1000},
+			"user:first\n\nThis goes on with the work of another thread. What was done there:\n\nmore\n\nGo on with the work."},
 	} {
 		c.about["reason"] = "handoff"
 		got, err := w.engine.Agents().Continue(t.Context(), c.about)

@@ -1,9 +1,11 @@
 package handoff_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/value"
@@ -105,16 +107,38 @@ func TestChild(t *testing.T) {
 	want := map[string]any{"directive_name": "acme/sum", "limit_overrides": map[string]any{"turns": 3.0},
 		"inputs": map[string]any{
 			"directive_name": "acme/deploy", "max_summary_tokens": 100.0,
-			"transcript_content": "[user] Deploy.\n[assistant] I'll look.\n[call] rye_execute map[item_id:acme/x]\n[tool] done\n"}}
-	got := s.Child("acme/deploy", messages)
+			"transcript_content": "[user] Deploy.\n[assistant] I'll look.\n[call] rye_execute {\"item_id\":\"acme/x\"}\n[tool] done\n"}}
+	got := s.Child("acme/deploy", messages, 1000)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
 	}
 	if s, err = read(t, "summary_directive: acme/sum", "summary_model: fast"); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Child("acme/deploy", nil); got["model"] != "fast" ||
+	if got := s.Child("acme/deploy", nil, 1000); got["model"] != "fast" ||
 		got["inputs"].(map[string]any)["transcript_content"] != "" {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestRoom: of a long conversation its beginning, its end, and the ends of long texts are summarised, in the room that there is.
+func TestRoom(t *testing.T) {
+	s, err := read(t, "summary_directive: acme/sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := []provider.Message{{Role: "user", Text: "Deploy."}}
+	for i := range 50 {
+		messages = append(messages, provider.Message{Role: "assistant", Calls: []provider.ToolCall{{ID: "a", Name: "write", Input: map[string]any{"text": strings.Repeat("é", 3000)}}}},
+			provider.Message{Role: "tool", CallID: "a", Text: fmt.Sprintf("begin %d %s end %d", i, strings.Repeat("x", 10_000), i)})
+	}
+	for _, room := range []int{1000, 20_000, 60_000, 10_000_000} {
+		text := s.Child("acme/deploy", messages, int64(room))["inputs"].(map[string]any)["transcript_content"].(string)
+		if len(text) > min(room, 128<<10) || len(text) < min(room, 128<<10)/4 || !utf8.ValidString(text) || !strings.HasPrefix(text, "[user] Deploy.\n[call] write ") && !strings.HasPrefix(text, "[user] Deploy.\n[assistant]") {
+			t.Errorf("%d: %d bytes: %.200s", room, len(text), text)
+		}
+		if !strings.Contains(text, "end 49") || room > 20_000 && !strings.Contains(text, "begin 25") {
+			t.Errorf("%d: %.2000s", room, text)
+		}
 	}
 }
