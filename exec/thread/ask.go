@@ -68,9 +68,11 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 
 // wait waits before another try. A wait that is longer than the time that the thread has left ends the thread at once.
 func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
+	if on, err := t.recorder.WentOn(); on || err != nil {
+		return err
+	}
 	d := why.Delay
-	limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Late(t.recorder.Elapsed() + d) })
-	switch {
+	switch limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Late(t.recorder.Elapsed() + d) }); {
 	case err != nil:
 		return err
 	case limit != nil:
@@ -167,7 +169,6 @@ func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) (
 // request makes the request of a turn. The answer may have as many tokens as the limit leaves.
 func (t *thread) request(args map[string]any) (*provider.Request, error) {
 	kept, _ := args["kept"].(int)
-	kept = min(kept, len(t.sent))
 	t.count.Next(kept)
 	t.recorded = min(t.recorded, kept)
 	var err error

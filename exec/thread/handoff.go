@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/hook"
@@ -33,18 +32,15 @@ func (t *thread) handOver(ctx context.Context, args map[string]any) error {
 	if err := t.fills(ctx, hook.Full, t.filled()); err != nil {
 		return err
 	}
-	half := int64(math.MaxInt32) // of the window: or the new thread's would be full too
-	if window := t.model.Provider().Window(t.model.Name()); window > 0 {
-		half = window / 2
-	}
+	kept, read := t.plan.Handoff.Room(t.model.Provider().Window(t.model.Name()))
 	var summary any
 	if t.plan.Handoff.Directive != "" {
-		if summary, err = t.summary(ctx, messages, half*models.PerToken); err != nil {
+		if summary, err = t.summary(ctx, messages, read*models.PerToken); err != nil {
 			return err
 		}
 	}
 	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary, "messages": results.Values(messages), "message": nil,
-		"ceiling": min(t.plan.Handoff.Ceiling, half) * models.PerToken})
+		"ceiling": kept * models.PerToken})
 	if err != nil {
 		return err
 	}

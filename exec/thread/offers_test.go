@@ -38,7 +38,7 @@ func TestOffered(t *testing.T) {
 		}
 	}
 	results := string(w.server.Requests()[1].Raw)
-	for _, part := range []string{`{\"said\":\"hihi\"}`, `VALIDATION_FAILED`, `it was told to`, `there is no tool \\\"acme/echo\\\"`, `are not a JSON object`} {
+	for _, part := range []string{`{\"said\":\"hihi\"}`, `VALIDATION_FAILED`, `it was told to`, `there is no tool \\\"acme/echo\\\"`, `are not valid JSON`} {
 		if !strings.Contains(results, part) {
 			t.Errorf("the results lack %s: %s", part, results)
 		}

@@ -12,6 +12,7 @@ package handoff
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -80,6 +81,15 @@ func Read(v *value.Value) (*Settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// Room returns how many tokens of the old messages a new thread has room for, and a summary: half of the window, or that would be
+// full at once. window is 0 if it isn't known.
+func (s *Settings) Room(window int64) (kept, read int64) {
+	if window <= 0 {
+		return s.Ceiling, math.MaxInt32
+	}
+	return min(s.Ceiling, window/2), window / 2
 }
 
 // maxSummarised is how many bytes of a conversation are summarised at most: a model of the tier fast must be able to read it for

@@ -2,6 +2,7 @@ package handoff_test
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -131,6 +132,11 @@ func TestRoom(t *testing.T) {
 	for i := range 50 {
 		messages = append(messages, provider.Message{Role: "assistant", Calls: []provider.ToolCall{{ID: "a", Name: "write", Input: map[string]any{"text": strings.Repeat("é", 3000)}}}},
 			provider.Message{Role: "tool", CallID: "a", Text: fmt.Sprintf("begin %d %s end %d", i, strings.Repeat("x", 10_000), i)})
+	}
+	for window, want := range map[int64][2]int64{0: {16000, math.MaxInt32}, 8000: {4000, 4000}, 200_000: {16000, 100_000}} {
+		if kept, read := s.Room(window); kept != want[0] || read != want[1] {
+			t.Errorf("%d: %d, %d", window, kept, read)
+		}
 	}
 	for _, room := range []int{1000, 20_000, 60_000, 10_000_000} {
 		text := s.Child("acme/deploy", messages, int64(room))["inputs"].(map[string]any)["transcript_content"].(string)
