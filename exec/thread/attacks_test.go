@@ -234,3 +234,49 @@ func TestSuspended(t *testing.T) {
 		w.same(r.Thread)
 	}
 }
+
+// TestNonsense: whatever a service answers, or if it answers nothing, the thread ends with a reason that its record has.
+func TestNonsense(t *testing.T) {
+	for name, c := range map[string]struct {
+		model string
+		turn  modeltest.Turn
+		code  fault.Code
+	}{
+		"a page":           {"", modeltest.Turn{Body: "<html>Log in</html>", Media: "text/html"}, fault.Failed},
+		"no JSON":          {"", modeltest.Turn{Body: `{"choices": [`}, fault.Failed},
+		"null":             {"", modeltest.Turn{Body: "null"}, fault.Failed},
+		"another object":   {"", modeltest.Turn{Body: `{"answer": 42}`}, fault.Failed},
+		"no choices":       {"", modeltest.Turn{Body: `{"choices": []}`}, fault.Failed},
+		"an error in it":   {"", modeltest.Turn{Body: `{"error": {"message": "no", "type": "invalid_request_error"}}`}, fault.Failed},
+		"an empty stream":  {"", modeltest.Turn{Body: ": nothing\n\n", Media: "text/event-stream"}, fault.Unavailable},
+		"a cut stream":     {"", modeltest.Turn{Text: "Hello there, this is long enough to be cut", Cut: 2}, fault.Unavailable},
+		"a late error":     {"", modeltest.Turn{Text: "Hello", Late: true, Status: 400}, fault.Failed},
+		"too many calls":   {"", modeltest.Turn{Calls: make([]provider.ToolCall, 300)}, fault.Failed},
+		"no key":           {`provider="anthropic" tier="fast"`, done, fault.Policy},
+		"no such provider": {`provider="none" tier="fast"`, done, fault.NotFound},
+	} {
+		items := plain(asking)
+		if c.model != "" {
+			items = plain(strings.Replace(asking, `provider="local" id="test-model"`, c.model, 1))
+		}
+		items["config/resilience.yaml"] = "retry: {max_retries: 0}\n"
+		w := newWorld(t, items, c.turn)
+		r, err := w.run(t.Context(), thread.Start{})
+		if name == "no such provider" {
+			if fault.CodeOf(err) != c.code {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+			continue
+		}
+		must(t, err)
+		events := w.events(r)
+		if r.Status != thread.Failed || r.Error == nil || r.Error.Code != c.code {
+			t.Errorf("%s: %+v, %v", name, r, r.Error)
+		}
+		var last transcript.Failed
+		if e := events[len(events)-2]; e.Type != transcript.TypeFailed || e.Decode(&last) != nil || last.Error.Message == "" || last.Error.Code != string(c.code) {
+			t.Errorf("%s: recorded %s: %s", name, types(events), e.Payload)
+		}
+		w.same(r.Thread)
+	}
+}
