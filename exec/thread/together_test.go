@@ -1,0 +1,103 @@
+package thread_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+)
+
+// TestTogether: as many children of one turn run at once as config says, and no more; beside a call that has an effect, one after
+// the other.
+func TestTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		config string
+		also   []provider.ToolCall
+		most   int
+	}{
+		"by default":      {"", nil, 5},
+		"of config":       {"version: \"1.0.0\"\nschema_version: \"1.0.0\"\nconcurrency: {max_concurrent_children: 3}\n", nil, 3},
+		"with an effect":  {"", []provider.ToolCall{executes("w", "acme/mark", object{"text": "x"})}, 1},
+		"with a refusal":  {"", []provider.ToolCall{executes("w", "acme/none", object{})}, 5},
+		"with one reader": {"", []provider.ToolCall{executes("w", "acme/echo", object{"text": "x"})}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items := map[string]string{"directives/acme/plan.md": strings.ReplaceAll(strings.Replace(parent, "acme/echo", "acme/*", 1), "LIMITS", ""),
+				"tools/acme/mark.star": strings.Replace(echo, "risk: read", "risk: write", 1)}
+			if c.config != "" {
+				items["config/resilience.yaml"] = c.config
+			}
+			w := newWorld(t, items)
+			var mu sync.Mutex
+			all, now, most := make(chan struct{}), 0, 0
+			w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+				messages := q.Body["messages"].([]any)
+				switch first := fmt.Sprint(messages[0].(object)["content"]); {
+				case len(messages) > 1:
+					return done
+				case strings.Contains(first, "start eight"):
+					turn := modeltest.Turn{Calls: c.also}
+					for i := range 8 {
+						turn.Calls = append(turn.Calls, starts(fmt.Sprint("c", i), "acme/plan", nil))
+					}
+					return turn
+				}
+				mu.Lock()
+				now++
+				if most = max(most, now); now == c.most && most == c.most {
+					select {
+					case <-all:
+					default:
+						close(all)
+					}
+				}
+				mu.Unlock()
+				<-all // the first wait for as many as there may be
+				mu.Lock()
+				now--
+				mu.Unlock()
+				return done
+			})
+			r := w.plan("eight")
+			if !r.Success || most != c.most {
+				t.Errorf("%+v, %v: %d at once, want %d", r, r.Error, most, c.most)
+			}
+			w.same(r.Thread)
+		})
+	}
+}
+
+// TestOwnContinuation: a project decides alone what a thread begins with that goes on with another's work, and who summarises that.
+func TestOwnContinuation(t *testing.T) {
+	items := config(plain(asking), "hooks: []\n")
+	items["config/coordination.yaml"] = "coordination: {continuation: {summary_directive: acme/sum}}\n"
+	items["directives/acme/sum.md"] = `<directive name="sum" version="1.0.0"><metadata><description>d</description><category>acme</category><model provider="local" id="test-model"/></metadata>` +
+		`<process>Sum up: {input:transcript_content}</process><inputs><input name="transcript_content" type="string"/><input name="directive_name" type="string"/>` +
+		`<input name="max_summary_tokens" type="integer"/></inputs></directive>` + "\n"
+	items["tools/rye/agent/continuation.star"] = starlark("rye/agent") +
+		"def main(ctx): return [{'role': 'user', 'text': 'mine of %d: %s' % (len(ctx.config['messages']), ctx.config['summary'])}]\n"
+	w := newWorld(t, items)
+	w.window(10_000)
+	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+		messages := q.Body["messages"].([]any)
+		switch first := fmt.Sprint(messages[0].(object)["content"]); {
+		case strings.Contains(first, "Sum up"):
+			return modeltest.Turn{Text: "in short"}
+		case strings.HasPrefix(first, "mine"):
+			return modeltest.Turn{Text: first}
+		}
+		turn := echoes("x")
+		turn.Usage.Input = 9500
+		return turn
+	})
+	r, err := w.run(t.Context(), thread.Start{})
+	must(t, err)
+	if !r.Success || r.Result != "mine of 3: in short" {
+		t.Errorf("%+v, %v", r, r.Error)
+	}
+	w.same(r.Thread)
+}
