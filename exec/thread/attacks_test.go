@@ -235,6 +235,29 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
+// TestManyCalls: of a thousand calls in one turn the first are made, and each of the others is answered with an error.
+func TestManyCalls(t *testing.T) {
+	all := make([]provider.ToolCall, 1000)
+	for i := range all {
+		all[i] = provider.ToolCall{ID: "same", Name: "no_such_tool", Input: object{"i": i}}
+	}
+	all[0], all[999] = echoes("first").Calls[0], echoes("last").Calls[0]
+	w := newWorld(t, plain(asking), modeltest.Turn{Calls: all}, done)
+	w.window(1_000_000)
+	r, err := w.run(t.Context(), thread.Start{Limits: []string{"tokens=10000000", "spend=100"}})
+	must(t, err)
+	if !r.Success {
+		t.Fatalf("%+v, %v", r, r.Error)
+	}
+	got := string(w.server.Requests()[1].Raw)
+	for part, want := range map[string]int{`\"said\":\"first\"`: 1, `\"said\":\"last\"`: 0, `\"code\":\"TOOL_NOT_FOUND\"`: 255, `\"code\":\"LIMIT_EXCEEDED\"`: 744} {
+		if n := strings.Count(got, part); n != want {
+			t.Errorf("%s: %d times, want %d", part, n, want)
+		}
+	}
+	w.same(r.Thread)
+}
+
 // TestNonsense: whatever a service answers, or if it answers nothing, the thread ends with a reason that its record has.
 func TestNonsense(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -251,7 +274,7 @@ func TestNonsense(t *testing.T) {
 		"an empty stream":  {"", modeltest.Turn{Body: ": nothing\n\n", Media: "text/event-stream"}, fault.Unavailable},
 		"a cut stream":     {"", modeltest.Turn{Text: "Hello there, this is long enough to be cut", Cut: 2}, fault.Unavailable},
 		"a late error":     {"", modeltest.Turn{Text: "Hello", Late: true, Status: 400}, fault.Failed},
-		"too many calls":   {"", modeltest.Turn{Calls: make([]provider.ToolCall, 300)}, fault.Failed},
+		"too many calls":   {"", modeltest.Turn{Calls: make([]provider.ToolCall, provider.MaxCalls+1)}, fault.Failed},
 		"no key":           {`provider="anthropic" tier="fast"`, done, fault.Policy},
 		"no such provider": {`provider="none" tier="fast"`, done, fault.NotFound},
 	} {

@@ -16,9 +16,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// maxCalls is how many calls one turn may have.
-const maxCalls = 256
-
 type object = map[string]any
 
 // A toolCall is a call of the model, as the record has it.
@@ -43,12 +40,12 @@ func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
 	if err := models.Decode(v, &wanted); err != nil {
 		return nil, fault.New(fault.Validation, "the loop makes calls that can't be read: %v", err)
 	}
-	if len(wanted) > maxCalls {
-		return nil, fault.New(fault.Limit, "the model makes %d calls in one turn; at most %d are allowed", len(wanted), maxCalls)
+	if len(wanted) > provider.MaxCalls {
+		return nil, fault.New(fault.Limit, "the loop makes %d calls in one turn; at most %d are allowed", len(wanted), provider.MaxCalls)
 	}
 	calls := make([]*toolCall, len(wanted))
-	for i, w := range wanted {
-		calls[i] = t.number(t.calls.Prepare(ctx, w))
+	for i, c := range t.calls.PrepareAll(ctx, wanted) {
+		calls[i] = t.number(c)
 	}
 	if err := t.beforeCalls(ctx, calls); err != nil {
 		return nil, err

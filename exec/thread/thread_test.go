@@ -231,7 +231,7 @@ func TestHostileLoop(t *testing.T) {
 		"def main(ctx):\n    ctx.checkpoint()\n    return {'error': {'code': 'X', 'message': str(ctx.usage()['turns'])}}":                                       "0",
 		"def main(ctx): ctx.model([{'role': 1}], [])":                                                                                                           "can't be read",
 		"def main(ctx): ctx.model(ctx.first(), [1])":                                                                                                            "can't be read",
-		"def main(ctx): ctx.calls([{'id': 'a', 'name': 'x'}] * 300)":                                                                                            "at most 256",
+		"def main(ctx): ctx.calls([{'id': 'a', 'name': 'x'}] * 1025)":                                                                                           "at most 1024",
 		"def main(ctx): return 1 // 0":                                                                                                                          "floored division by zero",
 		"def main(ctx): ctx.handoff([])":                                                                                                                        "handoff",
 		"def main(ctx): ctx.calls('x')":                                                                                                                         "can't be read",

@@ -128,6 +128,23 @@ func (c *Call) Refuse(err error) *Call {
 	return c
 }
 
+// Most is how many calls of one turn are made.
+const Most = 256
+
+// PrepareAll prepares the calls of one turn. Those that are too many are refused, each with that as its result.
+func (m *Maker) PrepareAll(ctx context.Context, wanted []provider.ToolCall) []*Call {
+	all := make([]*Call, len(wanted))
+	for i, w := range wanted {
+		if i < Most {
+			all[i] = m.Prepare(ctx, w)
+			continue
+		}
+		c := &Call{ToolCall: w, Risk: "read"}
+		all[i] = c.Refuse(fault.New(fault.Limit, "only %d calls of a turn are made", Most))
+	}
+	return all
+}
+
 // Prepare finds out what a call would do.
 func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
 	c := &Call{ToolCall: w, Risk: "read"}

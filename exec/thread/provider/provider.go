@@ -27,6 +27,9 @@ type (
 	Failure  = wire.Failure
 )
 
+// MaxCalls is how many calls an answer may have.
+const MaxCalls = wire.MaxCalls
+
 // The roles of messages.
 const (
 	User      = wire.User

@@ -284,7 +284,7 @@ func TestUsage(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	s := modeltest.New(t)
 	w := library(t, s)
-	many := make([]provider.ToolCall, 300)
+	many := make([]provider.ToolCall, provider.MaxCalls+1)
 	for i := range many {
 		many[i] = provider.ToolCall{ID: "same", Name: "add"}
 	}

@@ -12,7 +12,7 @@ func (f *Format) finish(a *Answer, parsed bool) *Failure {
 	if parsed && len(a.Calls) == 0 {
 		a.Calls = invokes(a.Text)
 	}
-	if len(a.Calls) > maxCalls {
+	if len(a.Calls) > MaxCalls {
 		return tooManyCalls
 	}
 	if a.size() > maxAnswer {

@@ -178,7 +178,7 @@ func (e *blocksEvents) event(data map[string]any, to Deltas) *Failure {
 	case "message_start":
 		e.use(object(data["message"])["usage"])
 	case "content_block_start":
-		if len(e.order) >= 4*maxCalls {
+		if len(e.order) >= 4*MaxCalls {
 			return tooManyCalls
 		}
 		b := &block{start: object(data["content_block"])}

@@ -35,7 +35,7 @@
 // Arguments that aren't a JSON object, or nest more than 32 deep, become ToolCall.Raw, and are sent back as {"_raw": …}. A call
 // without an id, or with that of another call of the answer, gets one. Counts of tokens that are missing, negative, broken or
 // above 100 million, or that contradict each other, aren't reported: Usage is then zero, with Reported false. A stream that ends
-// before the service has ended the answer is a Failure. An answer has at most 256 calls.
+// before the service has ended the answer is a Failure. An answer has at most 1,024 calls.
 //
 // A service that says its own key in an answer is heard without it: a Stream is a sink.Gatherer, so the pieces of a text, the whole of
 // it, the calls and the thinking are searched. A sink around a Stream must pass Hide on. Thinking with a secret in it isn't sent back.

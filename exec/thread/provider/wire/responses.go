@@ -138,7 +138,7 @@ func (e *responsesEvents) event(data map[string]any, to Deltas) *Failure {
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		to.reasoning(text(data["delta"]))
 	case "response.output_item.done":
-		if len(e.items) >= 4*maxCalls {
+		if len(e.items) >= 4*MaxCalls {
 			return tooManyCalls
 		}
 		e.items = append(e.items, data["item"])

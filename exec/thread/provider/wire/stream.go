@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	maxLine  = 8 << 20 // of an event as a line of JSON: httpclient.MaxEvent, escaped
-	maxCalls = 256
+	maxLine = 8 << 20 // of an event as a line of JSON: httpclient.MaxEvent, escaped
+	// MaxCalls is how many calls an answer may have.
+	MaxCalls = 1024
 )
 
 // A Stream is the sink of a call whose answer is streamed. It reads the lines that the primitive makes of the events, gives
@@ -163,7 +164,7 @@ func (g *gathering) piece(index int64, id string) *piece {
 	if p != nil && (id == "" || p.id == "" || p.id == id) {
 		return p
 	}
-	if len(g.order) == maxCalls {
+	if len(g.order) == MaxCalls {
 		return nil
 	}
 	if g.at == nil {
@@ -185,4 +186,4 @@ func (g *gathering) calls() (all []ToolCall) {
 	return all
 }
 
-var tooManyCalls = &Failure{Type: "AnswerError", Message: fmt.Sprintf("the answer has more than %d tool calls", maxCalls)}
+var tooManyCalls = &Failure{Type: "AnswerError", Message: fmt.Sprintf("the answer has more than %d tool calls", MaxCalls)}

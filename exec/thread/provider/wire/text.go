@@ -78,7 +78,7 @@ var (
 
 // invokes reads the calls in a text.
 func invokes(s string) (calls []ToolCall) {
-	for i, found := range invokePattern.FindAllStringSubmatch(s, maxCalls) {
+	for i, found := range invokePattern.FindAllStringSubmatch(s, MaxCalls) {
 		c := ToolCall{ID: fmt.Sprintf("textcall_%d", i), Name: html.UnescapeString(found[1]), Input: map[string]any{}}
 		for _, parameter := range parameterPattern.FindAllStringSubmatch(found[2], -1) {
 			c.Input[html.UnescapeString(parameter[1])] = textValue(parameter[2])
