@@ -303,3 +303,62 @@ func TestNonsense(t *testing.T) {
 		w.same(r.Thread)
 	}
 }
+
+// TestGrantsStayNarrow: a child keeps what its parent could give it when it hands over and when it is resumed, although its
+// directive declares more.
+func TestGrantsStayNarrow(t *testing.T) {
+	items := withOutputs(asking)
+	items["directives/acme/plan.md"] = plan("")["directives/acme/plan.md"]
+	w := newWorld(t, items)
+	w.narrow()
+	denied := 0
+	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+		all := fmt.Sprint(q.Body["messages"])
+		denied += strings.Count(all, "PERMISSION_DENIED")
+		loads := call("l", "rye_load", object{"item_type": "knowledge", "item_id": "acme/facts"})
+		switch list := q.Body["messages"].([]any); {
+		case strings.Contains(all, "Write that summary"):
+			return modeltest.Turn{Text: "We were at three.", Usage: provider.Usage{Input: 7, Output: 3}}
+		case strings.Contains(all, "start child") && len(list) == 1:
+			return modeltest.Turn{Calls: []provider.ToolCall{starts("a", "acme/asking", object{"inputs": object{"topic": "rye"}, "limit_overrides": object{"turns": 2}})}, Usage: provider.Usage{Input: 10, Output: 5}}
+		case strings.Contains(all, "start child"):
+			return modeltest.Turn{Text: "done", Usage: provider.Usage{Input: 10, Output: 5}}
+		case strings.Contains(all, "We were at three.") && len(list) > 4:
+			return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})}, Usage: provider.Usage{Input: 50, Output: 5}}
+		case strings.Contains(all, "We were at three."):
+			return modeltest.Turn{Calls: []provider.ToolCall{loads}, Usage: provider.Usage{Input: 50, Output: 5}}
+		}
+		return modeltest.Turn{Calls: []provider.ToolCall{loads}, Usage: provider.Usage{Input: 3800, Output: 5}}
+	})
+	r := w.plan("child", "tokens=1000000")
+	rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+	must(t, err)
+	narrow, last := 0, ""
+	check := func() {
+		t.Helper()
+		for _, row := range rows {
+			if row.Directive != "directive:acme/asking" {
+				continue
+			}
+			var s transcript.Started
+			must(t, w.events(&thread.Result{Thread: row.ID})[0].Decode(&s))
+			if narrow++; strings.Join(s.Grants, " ") != "execute:tool:acme/echo" {
+				t.Errorf("%s may %s", row.ID, s.Grants)
+			}
+			if row.State == registry.Interrupted {
+				last = row.ID
+			}
+			w.same(row.ID)
+		}
+	}
+	check()
+	if !r.Success || narrow != 2 || last == "" {
+		t.Fatalf("%+v, %v: %d threads, %q", r, r.Error, narrow, last)
+	}
+	before := denied
+	got, err := w.resume(last, "turns=5")
+	if err != nil || !got.Success || denied == before || got.Outputs["answer"] != "x" {
+		t.Errorf("%+v, %v: %d denied, before %d", got, err, denied, before)
+	}
+	check()
+}
