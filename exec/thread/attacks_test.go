@@ -205,6 +205,19 @@ func TestLateRetry(t *testing.T) {
 	}
 }
 
+// TestRefusedIsFree: a service that refuses a request, because it is overloaded or for good, has used nothing.
+func TestRefusedIsFree(t *testing.T) {
+	for _, status := range []int{400, 413, 429, 529} {
+		w := newWorld(t, withHooks(`<hook event="error" id="a"><action>retry</action><delay>0</delay></hook>`), modeltest.Turn{Status: status}, done)
+		w.provider(32768)
+		r, err := w.run(t.Context(), thread.Start{})
+		must(t, err)
+		if a := w.account(r.Thread); !r.Success || a.Own != 15_000 { // 15 tokens at $1 for a million
+			t.Errorf("%d: %+v, %v: %+v", status, r, r.Error, a)
+		}
+	}
+}
+
 // TestSuspended: a thread that a hook has suspended goes on behind that hook.
 func TestSuspended(t *testing.T) {
 	for _, event := range []string{"thread_started", "before_step", "tool_call_start", "tool_call_result", "after_step", "directive_return", "error"} {

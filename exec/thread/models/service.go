@@ -51,5 +51,5 @@ func (s *service) Ask(ctx context.Context, r *provider.Request, _ cas.Digest, li
 
 // refused reports whether a service did nothing for a call: it was never reached, or says no to the request itself.
 func refused(r *exec.Result, f *provider.Failure) bool {
-	return r.Trouble != nil && (r.Trouble.Undone || f != nil && slices.Contains([]int{400, 401, 403, 404, 413, 422}, r.Trouble.Status))
+	return r.Trouble != nil && (r.Trouble.Undone || f != nil && slices.Contains([]int{400, 401, 403, 404, 413, 422, 529}, r.Trouble.Status))
 }
