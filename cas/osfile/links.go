@@ -36,6 +36,9 @@ func RefuseLinks(file, wd string, roots ...string) error {
 			return fault.New(fault.Denied, "%q is a symbolic link, and nothing is signed, verified or written through one", at).
 				Try("ls -l "+fault.Quote(at)).On("reason", "link").On("path", at)
 		}
+		if at == filepath.Dir(at) {
+			break // the root is above itself
+		}
 	}
 	return nil
 }

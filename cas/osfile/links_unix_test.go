@@ -36,7 +36,7 @@ func TestRefuseLinks(t *testing.T) {
 	}{
 		{"f", project, true}, {"link", project, false}, {"away/f", project, false}, {"../f", sub, true}, {"../link", sub, false},
 		{"../away/f", sub, false}, {filepath.Join(base, "above", "f"), out, true}, {filepath.Join(project, "away", "f"), out, false},
-		{filepath.Join(base, "above"), out, false}, {"none", project, true},
+		{filepath.Join(base, "above"), out, false}, {"none", project, true}, {"/", project, true},
 	} {
 		err := osfile.RefuseLinks(c.file, c.wd, project)
 		if (err == nil) != c.ok || err != nil && fault.CodeOf(err) != fault.Denied {
