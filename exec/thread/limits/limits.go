@@ -97,13 +97,17 @@ type Usage struct {
 
 // Reached returns the first limit that is reached, nil if none is. Money is the budget's.
 func (l *Set) Reached(u Usage) *transcript.Limit {
+	elapsed := u.Elapsed
+	if elapsed >= time.Second { // people read it
+		elapsed = max(elapsed.Truncate(time.Millisecond), min(elapsed, l.Duration))
+	}
 	for _, is := range []struct {
 		name      string
 		used, max int64
 		unit      float64
 	}{
 		{"turns", u.Turns, l.Turns, 1}, {"tokens", u.Tokens, l.Tokens, 1},
-		{duration, int64(u.Elapsed), int64(l.Duration), float64(time.Second)},
+		{duration, int64(elapsed), int64(l.Duration), float64(time.Second)},
 	} {
 		if is.used >= is.max {
 			return &transcript.Limit{Code: is.name + "_exceeded", Current: float64(is.used) / is.unit,

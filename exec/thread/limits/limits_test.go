@@ -118,7 +118,7 @@ func TestReached(t *testing.T) {
 		{limits.Usage{Turns: 3}, &transcript.Limit{Code: "turns_exceeded", Current: 3, Max: 3}},
 		{limits.Usage{Turns: 4, Tokens: 200}, &transcript.Limit{Code: "turns_exceeded", Current: 4, Max: 3}},
 		{limits.Usage{Tokens: 100, Elapsed: time.Hour}, &transcript.Limit{Code: "tokens_exceeded", Current: 100, Max: 100}},
-		{limits.Usage{Elapsed: 1500 * time.Millisecond}, &transcript.Limit{Code: "duration_seconds_exceeded",
+		{limits.Usage{Elapsed: 1500*time.Millisecond + 1789}, &transcript.Limit{Code: "duration_seconds_exceeded",
 			Current: 1.5, Max: 1.5}},
 	} {
 		if got := l.Reached(c.used); !reflect.DeepEqual(got, c.want) {
