@@ -74,6 +74,37 @@ func TestReturnsOnce(t *testing.T) {
 	w.same(r.Thread)
 }
 
+// TestCutAnswers: an answer that is cut off is continued, and a refusal is no result.
+func TestCutAnswers(t *testing.T) {
+	cut := func(text string) modeltest.Turn { return modeltest.Turn{Text: text, Stop: provider.StopLength} }
+	returns := modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})}}
+	for name, c := range map[string]struct {
+		items        map[string]string
+		turns        []modeltest.Turn
+		limits       []string
+		status, says string
+	}{
+		"cut twice":      {plain(asking), []modeltest.Turn{cut("one, "), cut("two, "), {Text: "three"}}, nil, thread.Completed, "one, two, three"},
+		"after a call":   {plain(asking), []modeltest.Turn{cut("I'll "), echoes("x"), {Text: "done"}}, nil, thread.Completed, "done"},
+		"always":         {plain(asking), []modeltest.Turn{cut("one, "), cut("two, "), cut("three, ")}, []string{"turns=3"}, thread.Interrupted, "turns_exceeded"},
+		"before outputs": {withOutputs(asking), []modeltest.Turn{cut("It is "), {Text: "x."}, returns}, nil, thread.Completed, ""},
+		"refused":        {plain(asking), []modeltest.Turn{{Text: "I can't help with that.", Stop: provider.StopRefusal}}, nil, thread.Failed, "the model refused to answer: I can't help with that."},
+		"nothing":        {plain(asking), []modeltest.Turn{{Stop: provider.StopLength}}, nil, thread.Completed, ""},
+	} {
+		w := newWorld(t, c.items, c.turns...)
+		r, err := w.run(t.Context(), thread.Start{Limits: c.limits})
+		must(t, err)
+		says := r.Result
+		if r.Error != nil {
+			says = r.Error.Text
+		}
+		if r.Status != c.status || !strings.Contains(says, c.says) || c.status == thread.Completed && says != c.says || w.server.Left() != 0 {
+			t.Errorf("%s: %+v, %v", name, r, r.Error)
+		}
+		w.same(r.Thread)
+	}
+}
+
 // TestImpatient: a thread that is cancelled while it waits for another try ends at once.
 func TestImpatient(t *testing.T) {
 	w := newWorld(t, plain(asking), modeltest.Turn{Status: 429, RetryAfter: "3000"})
