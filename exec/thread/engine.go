@@ -231,7 +231,7 @@ func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
 		return nil, err
 	}
 	s := &transcript.Started{
-		Format: transcript.Format, Kind: "directive", Directive: itemOf(t.plan.Directive), Loop: itemOf(t.plan.Loop.Item), Model: t.model.String(), Set: t.Session.Set(), Policy: policies,
+		Format: transcript.Format, Kind: "directive", Directive: itemOf(t.plan.Directive), Loop: itemOf(t.plan.Loop.Item), Model: t.model.String(), Set: t.Session.Set(), Lock: t.Session.Set(), Policy: policies,
 		Grants: t.plan.Caps.Strings(), Signs: t.plan.Signs, Limits: t.limits.Record(), Inputs: cas.Sum(inputs), Given: t.inputs, Principal: t.Principal,
 	}
 	if t.limits.Depth != limits.Unlimited {
