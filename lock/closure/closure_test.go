@@ -368,6 +368,7 @@ func TestPrinted(t *testing.T) {
 			"directives/scrape.md": "```xml\n<directive name=\"scrape\" version=\"1.0.0\"><metadata><description>x</description><permissions><execute><tool>rye.file-system.fs_write</tool></execute></permissions>" +
 				"<hooks><hook event=\"thread_started\"><tool>rye.primary.load</tool><params><item_type>knowledge</item_type><item_id>identity</item_id></params></hook>" +
 				"<hook event=\"error\"><action><item_id>rye/agent/threads/internal/control</item_id><params><action>retry</action></params></action></hook>" +
+				"<hook event=\"after_step\"><execute>rye/agent/threads/thread_directive</execute></hook>" +
 				"<hook event=\"after_step\"><tool>rye.bash.bash</tool></hook></hooks></metadata></directive>\n```\nGo.\n",
 			"knowledge/identity.md": "---\nid: identity\ntitle: x\nentry_type: reference\nversion: 1.0.0\n---\nx\n",
 		}},

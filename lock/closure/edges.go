@@ -118,6 +118,9 @@ func (c *closer) literal(n *node, why Why, field, kind string, id *value.Value) 
 	if kind == "" {
 		kind = "tool"
 	}
+	if kind == "tool" && permission.IsThreads(text) {
+		return
+	}
 	ref, err := model.ParseRef(kind + ":" + text)
 	if err == nil {
 		n.edges = append(n.edges, edge{why: why, to: want{ref: ref, from: c.from(n)}, at: id.At, field: field})
