@@ -190,7 +190,8 @@ func TestHookEnds(t *testing.T) {
 		w := newWorld(t, withHooks(c.hooks), c.turn)
 		r, err := w.run(t.Context(), thread.Start{})
 		must(t, err)
-		if r.Status != c.status || strings.Join(w.hooksOf(r), ", ") != "a abort" || strings.Contains(types(w.events(r)), "call_started") {
+		if r.Status != c.status || strings.Join(w.hooksOf(r), ", ") != "a abort" || strings.Contains(types(w.events(r)), "call_started") ||
+			!strings.HasSuffix(types(w.events(r)), "thread_cancelled checkpoint") {
 			t.Errorf("%+v, %v: %s", r, w.hooksOf(r), types(w.events(r)))
 		}
 		w.same(r.Thread)

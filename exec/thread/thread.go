@@ -206,6 +206,8 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 		last = transcript.HandedOff{Next: r.Next, Reason: "context", Cost: cost}
 	case Interrupted:
 		last = transcript.Waiting{State: Interrupted, Reason: results.Reason(why), Error: results.Recorded(why)}
+	case Cancelled:
+		last = transcript.Cancelled{Reason: why.Text, Cost: cost}
 	default:
 		last = transcript.Failed{Error: *results.Recorded(why), Cost: cost}
 	}
