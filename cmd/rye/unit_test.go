@@ -412,6 +412,7 @@ func TestSchemas(t *testing.T) {
 	words["exec"], words["build"], words["run"] = execWords(t), buildWords(t, home), runWords(t, home)
 	words["thread resume"], words["thread list"] = resumeWords(t, home), words["run"][:2]
 	words["thread replay"] = words["thread resume"][:3]
+	words["mcp serve"] = []string{"-C", project}
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
 	words["auth set"], words["auth remove"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
 	all := commands()

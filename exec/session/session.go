@@ -113,6 +113,9 @@ func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, e
 	return s, s.hold(ctx)
 }
 
+// LockPath is the file of the lock, whether there is one or not.
+func (s *Session) LockPath() string { return s.lock.LockPath() }
+
 // principal is who calls, for the record; "" if the system doesn't say.
 func principal() string {
 	u, err := user.Current()

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -26,6 +27,15 @@ type ParseError struct {
 	Column int // in characters, from 1
 	Msg    string
 	Hint   string // may be ""
+}
+
+// Fault returns it as every door shows it.
+func (e *ParseError) Fault() *fault.Error {
+	f := fault.New(fault.Validation, "invalid query: %s", e.Msg).From(e).On("column", e.Column).On("hint", e.Hint).Try("rye help search")
+	if e.Hint != "" {
+		f.Because(e.Hint)
+	}
+	return f
 }
 
 func (e *ParseError) Error() string {

@@ -197,21 +197,16 @@ func (c *SearchRun) tell(v *spaces.Items, found *find.Found) {
 
 // QueryFault shows where a query has no meaning.
 func QueryFault(text string, err error, ascii bool) *fault.Error {
-	f := &fault.Error{Code: fault.Validation, Err: err, Text: "invalid query: " + err.Error()}
+	f := fault.Of(err)
 	bad, ok := errors.AsType[*query.ParseError](err)
 	if !ok {
 		return f
 	}
-	f.Text = "invalid query: " + bad.Msg
-	f.Details = map[string]any{"query": text, "column": bad.Column, "hint": bad.Hint}
+	f.On("query", text)
 	runes := []rune(text)
 	before := string(runes[:min(max(bad.Column-1, 0), len(runes))])
 	if len(text) <= 200 {
-		f.Why = []string{text, strings.Repeat(" ", utf8.RuneCountInString(cli.Escape(before, ascii))) + "^"}
+		f.Why = append([]string{text, strings.Repeat(" ", utf8.RuneCountInString(cli.Escape(before, ascii))) + "^"}, f.Why...)
 	}
-	if bad.Hint != "" {
-		f.Why = append(f.Why, bad.Hint)
-	}
-	f.Hint = []string{"rye help search"}
 	return f
 }

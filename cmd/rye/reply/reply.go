@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"strings"
 	"unicode"
@@ -14,15 +13,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 )
-
-// Error is the error object of --json.
-type Error struct {
-	Code       fault.Code `json:"code"`
-	Message    string     `json:"message"`
-	Details    any        `json:"details"`
-	Retryable  bool       `json:"retryable"`
-	Suggestion string     `json:"suggestion"`
-}
 
 // Data returns the line that --json prints for an answer of a schema.
 func Data(schema string, ans any) ([]byte, error) {
@@ -39,22 +29,11 @@ func Data(schema string, ans any) ([]byte, error) {
 // Fault returns the line that --json prints for a fault. Its details are the answer that came with it, with its
 // schema, and then the fault's own details.
 func Fault(f *fault.Error, schema string, ans any) ([]byte, error) {
-	details := map[string]any{}
-	maps.Copy(details, f.Details)
-	if len(f.Why) > 0 {
-		details["why"] = f.Why
-	}
-	e := Error{
-		Code:       f.Line().Code,
-		Message:    f.Text,
-		Details:    details,
-		Retryable:  f.Line().Retryable,
-		Suggestion: strings.Join(f.Hint, "\n"),
-	}
+	e := f.Object()
 	if ans != nil {
 		data, err := dataOf(schema, ans)
 		if err == nil {
-			data, err = extend(data, details)
+			data, err = extend(data, e.Details.(map[string]any))
 		}
 		if err != nil {
 			return nil, err
@@ -62,8 +41,8 @@ func Fault(f *fault.Error, schema string, ans any) ([]byte, error) {
 		e.Details = data
 	}
 	return encode(struct {
-		Success bool  `json:"success"`
-		Error   Error `json:"error"`
+		Success bool         `json:"success"`
+		Error   fault.Object `json:"error"`
 	}{false, e})
 }
 

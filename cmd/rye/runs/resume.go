@@ -44,5 +44,5 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, broken(a, r, err)
 	}
-	return runAnswer{Result: *r, shown: live.Text != nil}, failed(r)
+	return runAnswer{Result: *r, shown: live.Text != nil}, r.Failure()
 }

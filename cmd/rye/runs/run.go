@@ -3,10 +3,8 @@ package runs
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -89,7 +87,7 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Written, err = c.write(ctx, a, r)
 		return ans, err
 	}
-	return ans, failed(r)
+	return ans, r.Failure()
 }
 
 // engine returns what runs threads, and what ends it.
@@ -147,43 +145,6 @@ func broken(a *cli.App, r *thread.Result, err error) error {
 	}
 	e := fault.Of(err).On("thread", r.Thread).Because("the thread " + r.Thread + " has no end: it can go on")
 	return e.Try("rye thread resume " + fault.Quote(r.Thread))
-}
-
-// failed returns the error of a thread that isn't completed.
-func failed(r *thread.Result) error {
-	if r.Error == nil {
-		return nil
-	}
-	r.Error.On("thread", r.Thread).Because(fmt.Sprintf("the thread %s used %s and $%.6f", r.Thread, fault.Count(r.Cost.Turns, "turn"), r.Cost.Spend))
-	r.Error.Try("rye thread show " + fault.Quote(r.Thread))
-	switch r.Status {
-	case thread.Interrupted:
-		if r.Error.Code != fault.Cancelled {
-			r.Error.Exit = fault.ExitRefused
-		}
-		r.Error.Try("rye thread resume " + fault.Quote(r.Thread) + higher(r.Error))
-	case thread.Failed:
-		if r.Error.Exit != 0 || r.Error.Line().Exit != fault.ExitRefused || r.Error.Code == fault.Conflict {
-			r.Error.Exit = fault.ExitNo
-		}
-	}
-	return r.Error
-}
-
-// higher returns the flag with which a thread goes on that has reached a limit: twice what it had, or needed.
-func higher(e *fault.Error) string {
-	code, _ := e.Details["limit"].(string)
-	had, known := e.Details["max"].(float64)
-	needs, _ := e.Details["current"].(float64)
-	name, reached := strings.CutSuffix(code, "_exceeded")
-	n := 2 * max(had, needs)
-	switch {
-	case !known || !reached:
-		return ""
-	case name == "spend":
-		return fmt.Sprintf(" --limit spend=%.2f", math.Ceil(n*100)/100)
-	}
-	return fmt.Sprintf(" --limit %s=%.0f", name, math.Ceil(max(n, 1)))
 }
 
 // A runAnswer is what became of a thread.

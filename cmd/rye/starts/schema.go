@@ -98,7 +98,7 @@ type namedType struct {
 
 // SchemasOf lists the outputs of commands, and the error object, by name.
 func SchemasOf(cmds []cli.Command) []namedType {
-	list := []namedType{{errorSchema, reflect.TypeFor[reply.Error]()}}
+	list := []namedType{{errorSchema, reflect.TypeFor[fault.Object]()}}
 	for _, c := range cmds {
 		if c.Output != nil && !slices.ContainsFunc(list, func(n namedType) bool { return n.Name == c.Schema }) {
 			list = append(list, namedType{c.Schema, reflect.TypeOf(c.Output)})

@@ -1,0 +1,48 @@
+package runs
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/mcp"
+	"github.com/rye-build/rye/exec/session"
+)
+
+type serveRun struct{ mode }
+
+// served is what was done for a client that has gone.
+type served struct {
+	Calls int64 `json:"calls"` // of the server's tools
+}
+
+// Text prints nothing: standard output has the protocol.
+func (served) Text(*cli.Terminal) {}
+
+func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	p, err := places.Paths(a).FindProject()
+	if err != nil {
+		return nil, err
+	}
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	server := mcp.New(mcp.Options{
+		Open: func(ctx context.Context) (*session.Session, func() error, error) {
+			s, err := c.open(ctx, a)
+			if err != nil {
+				return nil, nil, err
+			}
+			return s.Session, s.Close, nil
+		},
+		State: state.Value, Now: a.Now, Project: p.Root, Version: cli.ThisVersion().Version, Warn: func(err error) { a.Term.Warn("%v", err) },
+	})
+	if a.Term.Stdout.Tty {
+		a.Term.Note("an agent starts this command; end it with Ctrl-D")
+	}
+	if err := server.Run(ctx, mcp.Lines(a.Stdin, a.Term.Stdout)); err != nil {
+		return nil, err
+	}
+	return served{server.Calls()}, nil
+}

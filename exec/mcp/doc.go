@@ -1,0 +1,29 @@
+// Package mcp is rye as a server of the Model Context Protocol: an agent finds, reads and runs what is pinned.
+//
+//	server := mcp.New(mcp.Options{Open: open, Project: dir, Version: "2.0.0", Warn: warn})
+//	err := server.Run(ctx, mcp.Lines(stdin, stdout))
+//
+// # The tools
+//
+//	search   {query, scope?, limit?}                          the refs of items, a line for each
+//	load     {item_type, item_id}                             the file of an item
+//	execute  {item_type, item_id, parameters?, dry_run?}      runs a tool; gives the text of a directive, its inputs filled in, or of knowledge
+//	sign     {item_type, item_id}                             refused: who signs is a person
+//
+// Each takes project_path too, which has to be in the server's project. An answer is an object that fits the tool's output schema,
+// as structured content and as text. An error is isError with {"error": {code, message, details, retryable, suggestion}}, as
+// every door of rye shows it; arguments that don't fit are VALIDATION_FAILED.
+//
+// Who calls is an agent: tools run in the sandbox for strangers, and a call that the policies ask about is APPROVAL_REQUIRED.
+//
+// # The set
+//
+// The server holds the set of the lock that it began with. Before each call it looks at rye.lock: one that was replaced is
+// opened, and counts for this call and those after it. Calls that run keep theirs. One that can't be opened leaves the old set,
+// and is reported once.
+//
+// # The lines
+//
+// On standard input and output each message is a line. One that is no message is answered by JSON-RPC's error with the id null,
+// and the next line is read; so is one that is longer than MaxLine.
+package mcp

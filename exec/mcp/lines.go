@@ -1,0 +1,153 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// MaxLine is how long a message may be.
+const MaxLine = 4 << 20
+
+// Lines is a transport with a message on each line.
+func Lines(r io.Reader, w io.Writer) mcp.Transport { return lines{r, w} }
+
+type lines struct {
+	r io.Reader
+	w io.Writer
+}
+
+// Connect implements mcp.Transport.
+func (l lines) Connect(context.Context) (mcp.Connection, error) {
+	c := &lineConn{w: l.w, in: make(chan []byte), closed: make(chan struct{})}
+	go c.read(bufio.NewReaderSize(l.r, 64<<10))
+	return c, nil
+}
+
+// A lineConn reads and writes messages, and answers lines that are none.
+type lineConn struct {
+	in     chan []byte // lines; closed at the end of the input
+	closed chan struct{}
+	once   sync.Once
+
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// read sends the lines on. A reader can't be interrupted: it ends with its input.
+func (c *lineConn) read(r *bufio.Reader) {
+	defer close(c.in)
+	for {
+		line, err := longLine(r)
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			select {
+			case c.in <- line:
+			case <-c.closed:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// longLine reads a line. Of one that is too long it returns more than MaxLine bytes, and passes over the rest.
+func longLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line) <= MaxLine {
+			line = append(line, part...)
+		}
+		if err != bufio.ErrBufferFull {
+			return line, err
+		}
+	}
+}
+
+// Read implements mcp.Connection.
+func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.closed:
+			return nil, io.EOF
+		case line, ok := <-c.in:
+			if !ok {
+				return nil, io.EOF
+			}
+			message, wrong := decode(line)
+			if wrong == nil {
+				return message, nil
+			}
+			if err := c.refuse(wrong); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// decode reads a message, or says why it is none.
+func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
+	switch {
+	case len(line) > MaxLine:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is too long"}
+	case !json.Valid(line):
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is no JSON"}
+	case line[0] == '[':
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not accepted"}
+	}
+	message, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fault.Clip(err.Error(), 200)}
+	}
+	return message, nil
+}
+
+// refuse answers a line that is no message. Whose answer it is can't be said.
+func (c *lineConn) refuse(wrong *jsonrpc.Error) error {
+	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": wrong})
+	if err != nil {
+		return err
+	}
+	return c.write(b)
+}
+
+// Write implements mcp.Connection.
+func (c *lineConn) Write(_ context.Context, message jsonrpc.Message) error {
+	b, err := jsonrpc.EncodeMessage(message)
+	if err != nil {
+		return err
+	}
+	return c.write(b)
+}
+
+func (c *lineConn) write(line []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.closed:
+		return io.ErrClosedPipe
+	default:
+	}
+	_, err := c.w.Write(append(line, '\n'))
+	return err
+}
+
+// Close implements mcp.Connection.
+func (c *lineConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return nil
+}
+
+// SessionID implements mcp.Connection.
+func (c *lineConn) SessionID() string { return "" }

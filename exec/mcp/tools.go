@@ -1,0 +1,213 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/permission"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/spawn"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+type object = map[string]any
+
+// A tool is one of those that clients see.
+type tool struct {
+	name, title, description string
+	reads, destroys          bool
+	input, output            object
+	do                       func(context.Context, *request) (any, error)
+}
+
+// A request is a call of one of them, with arguments that fit.
+type request struct {
+	server   *Server
+	session  *session.Session
+	given    object
+	progress *progress
+}
+
+// maxText is how long the line about an item may be that search finds.
+const maxText = 120
+
+func tools() []tool {
+	project := object{"type": "string", "description": "Absolute path in the project"}
+	item := func(more object) object {
+		properties := object{
+			"item_type":    object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}},
+			"item_id":      object{"type": "string", "description": "As in acme/deploy", "examples": []any{"acme/deploy"}},
+			"project_path": project,
+		}
+		for name, schema := range more {
+			properties[name] = schema
+		}
+		return object{"type": "object", "required": []any{"item_type", "item_id"}, "properties": properties, "additionalProperties": false}
+	}
+	text := object{"type": "string"}
+	return []tool{
+		{name: "search", title: "Search items", reads: true, do: search,
+			description: `Find tools, directives and knowledge by words. Example: {"query": "deploy", "scope": "tool"}`,
+			input: object{"type": "object", "required": []any{"query"}, "additionalProperties": false, "properties": object{
+				"query":        object{"type": "string", "description": "Words; an empty text finds all"},
+				"scope":        object{"type": "string", "description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
+				"limit":        object{"type": "integer", "minimum": 1.0, "maximum": float64(offer.MaxHits), "default": 10.0},
+				"project_path": project,
+			}},
+			output: object{"type": "object", "properties": object{"total": object{"type": "integer"}, "results": object{"type": "array", "items": object{
+				"type": "object", "properties": object{"ref": text, "about": text}}}}},
+		},
+		{name: "load", title: "Read an item", reads: true, do: load,
+			description: `Get the file of an item. Example: {"item_type": "knowledge", "item_id": "acme/style"}`, input: item(nil),
+			output: object{"type": "object", "properties": object{"ref": text, "digest": text, "text": text}},
+		},
+		{name: "execute", title: "Run an item", destroys: true, do: execute,
+			description: "Run a pinned tool in the sandbox, or get the text of a directive, with its inputs filled in, or of knowledge. " +
+				`Example: {"item_type": "tool", "item_id": "acme/fetch", "parameters": {"url": "https://example.com"}}`,
+			input: item(object{"parameters": object{"type": "object", "description": "What the item takes"},
+				"dry_run": object{"type": "boolean", "description": "Check everything and run nothing"}}),
+			output: object{"type": "object", "properties": object{"ref": text, "success": object{"type": "boolean"}, "data": object{}, "text": text,
+				"dry_run": object{"type": "boolean"}, "receipt": text}},
+		},
+		{name: "sign", title: "Sign an item", destroys: true, do: sign,
+			description: `Refused: a person signs, with rye sign. Example: {"item_type": "tool", "item_id": "acme/fetch"}`, input: item(nil),
+			output: object{"type": "object"},
+		},
+	}
+}
+
+// ref is the item of a request.
+func (r *request) ref() (model.Ref, error) {
+	ref, err := model.ParseRef(text(r.given, "item_type") + ":" + text(r.given, "item_id"))
+	if err != nil {
+		return ref, fault.Wrap(err, "invalid item: %v", err)
+	}
+	return ref, nil
+}
+
+// item is the item of a request, as calls see it.
+func (r *request) item(ctx context.Context) (*ai.Item, error) {
+	ref, err := r.ref()
+	if err != nil {
+		return nil, err
+	}
+	return r.session.Item(ctx, ref)
+}
+
+func search(ctx context.Context, r *request) (any, error) {
+	n, _ := jcs.Number(r.given["limit"])
+	found, err := calls.Search(ctx, r.session, text(r.given, "query"), text(r.given, "scope"), int(n), nil)
+	if err != nil {
+		return nil, err
+	}
+	hits := []any{}
+	for _, h := range found.Results {
+		about, _, _ := strings.Cut(cmp.Or(h.Description, h.Title), "\n")
+		hits = append(hits, object{"ref": h.Ref, "about": fault.Clip(about, maxText)})
+	}
+	return object{"total": found.Total, "results": hits}, nil
+}
+
+func load(ctx context.Context, r *request) (any, error) {
+	it, err := r.item(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return object{"ref": it.Ref.String(), "digest": it.Raw.String(), "text": string(it.Bytes)}, nil
+}
+
+func execute(ctx context.Context, r *request) (any, error) {
+	ref, err := r.ref()
+	if err != nil {
+		return nil, err
+	}
+	given, _ := r.given["parameters"].(object)
+	if given == nil {
+		given = object{}
+	}
+	dry, _ := r.given["dry_run"].(bool)
+	if ref.Kind == "tool" {
+		return r.run(ctx, ref, given, dry)
+	}
+	it, err := r.session.Item(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return calls.Text(it, given)
+}
+
+// run runs a tool. The user isn't present, but what they declare in their own tools counts: they have connected the agent.
+func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool) (any, error) {
+	switch ref.ID {
+	case permission.Starts:
+		return r.thread(ctx, given, dry)
+	case permission.Return, permission.Reads:
+		return nil, fault.New(fault.Validation, "%q is for the model of a thread", ref).On("ref", ref.String())
+	}
+	call := &exec.Call{Ref: ref, Params: params.Values(given), Stranger: true, Declared: true, Dry: dry}
+	if dry {
+		p, err := r.session.Prepare(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		return object{"dry_run": true, "ref": ref.String(), "success": true}, p.Close()
+	}
+	result, err := r.session.Call(ctx, call, r.progress.sink())
+	if err != nil {
+		return nil, err
+	}
+	if result.Failed {
+		return nil, fault.New(fault.Code(cmp.Or(result.Code, string(fault.Failed))), "%q: %s", ref, cmp.Or(result.Failure, result.Ended, "the tool failed")).
+			On("ref", ref.String()).On("receipt", result.Digest.String()).On("data", result.Value)
+	}
+	return object{"ref": ref.String(), "success": true, "data": result.Value, "receipt": result.Digest.String()}, nil
+}
+
+// thread starts a thread and follows it to its end.
+func (r *request) thread(ctx context.Context, given object, dry bool) (any, error) {
+	child, err := spawn.Parse(given)
+	if err != nil {
+		return nil, err
+	}
+	if dry {
+		return nil, fault.New(fault.Validation, "dry_run is for tools: a thread decides while it runs")
+	}
+	o := &r.server.o
+	loops := r.session.Loops()
+	defer loops.Close()
+	rows, money := thread.Local(o.State, o.Now)
+	defer money.Shut()
+	defer rows.Close()
+	engine := &thread.Engine{Session: r.session, Loops: loops, Dir: r.session.Threads(), Program: "rye " + o.Version, Now: o.Now, Registry: rows, Ledger: money}
+	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs), Model: child.Model, Limits: child.Limits,
+		Live: thread.Live{State: r.progress.state}})
+	if err == nil {
+		err = result.Failure()
+	}
+	if err != nil {
+		return nil, err
+	}
+	data := object{"thread_id": result.Thread, "status": result.Status, "result": result.Result, "cost": result.Cost}
+	if result.Outputs != nil {
+		data["outputs"] = result.Outputs
+	}
+	return object{"ref": child.Directive.String(), "success": true, "data": data}, nil
+}
+
+func sign(_ context.Context, r *request) (any, error) {
+	ref, err := r.ref()
+	if err != nil {
+		return nil, err
+	}
+	return nil, fault.New(fault.Denied, "%q is not signed: a person signs, and no client of this server does", ref).
+		On("ref", ref.String()).Try(fault.Command("rye sign", ref.String()))
+}
