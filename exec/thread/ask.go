@@ -204,8 +204,8 @@ func (t *thread) try(ctx context.Context, q *provider.Request, attempt int64) (*
 	if err != nil {
 		t.failed, t.lost = 0, nil
 		if !undone { // what was used isn't known
-			t.failed = reserved
-			t.lose(input, q.MaxTokens)
+			t.failed, t.lost = reserved, models.Lost(t.classified, input, q.MaxTokens)
+			t.tokens = models.Add(t.tokens, t.lost)
 		}
 		t.money.Settle(call, t.failed)
 		if f := models.FailureOf(err); f != nil {
@@ -277,16 +277,6 @@ func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Dig
 		return nil, models.Undone(was.Failed), models.Failed(was.Failed, t.model)
 	}
 	return nil, false, errLost
-}
-
-// lose counts the tokens of a failed model call as used, unless the record says that they weren't.
-func (t *thread) lose(input, most int64) {
-	if t.classified != nil && t.classified.Usage == nil {
-		return
-	}
-	t.lost = &transcript.Usage{Input: input, Output: most}
-	t.tokens.InputTokens += input
-	t.tokens.OutputTokens += most
 }
 
 // recordRequest writes what the model is asked, before it is.

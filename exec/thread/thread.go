@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ledger"
@@ -73,8 +74,14 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	defer cancel(nil)
 	t.outer, t.cancel = ctx, cancel
 	t.recorder.Begin()
-	t.calls = &calls.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild,
+	t.calls = &calls.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild, Flow: new(approve.Flow),
 		NewID: func(directive string) string { return registry.NewID(directive, t.Now()) }}
+	if t.parent != nil {
+		t.calls.Flow = t.parent.calls.Flow
+	}
+	if t.continues != "" || t.origin.Format != "" {
+		t.calls.Remember(ctx, t.Dir, t.continues, t.under, t.id)
+	}
 	program := t.plan.Program
 	program.Config, program.Ask = map[string]any{"outputs": t.declaresOutputs(), "handoff_at": t.plan.Handoff.Threshold}, t.ask
 	t.tell("")

@@ -2,6 +2,8 @@ package thread_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -100,4 +102,46 @@ func TestOwnContinuation(t *testing.T) {
 		t.Errorf("%+v, %v", r, r.Error)
 	}
 	w.same(r.Thread)
+}
+
+// TestFlowHandedOver: what a thread has called is known to the policies when another one goes on with its work, in this process and
+// in the next.
+func TestFlowHandedOver(t *testing.T) {
+	items := plain(strings.Replace(asking, "<tool>acme/echo</tool>", "<tool>acme/*</tool>", 1))
+	items["tools/acme/mark.star"] = strings.Replace(echo, "risk: read", "risk: write", 1)
+	for _, turns := range []string{"turns=9", "turns=2"} {
+		w := newWorld(t, items)
+		w.window(10_000)
+		policy := filepath.Join(w.paths.User.Path, ".ai", "policy.yaml")
+		b, err := os.ReadFile(policy)
+		must(t, err, os.WriteFile(policy, append(b, "\nask:\n  flow: {names: [\"tool:acme/mark\"], when: flow.tools contains \"tool:acme/echo\", answer: refuse}\n"...), 0o600))
+		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+			messages := q.Body["messages"].([]any)
+			last := messages[len(messages)-1].(object)
+			switch {
+			case strings.Contains(fmt.Sprint(messages[0]), "Write that summary"):
+				return modeltest.Turn{Text: "in short"}
+			case !w.handedOver():
+				turn := echoes("x")
+				turn.Usage.Input = 9500
+				return turn
+			case last["role"] == "tool" && strings.Contains(fmt.Sprint(last["content"]), "said"), last["role"] == "user":
+				return modeltest.Turn{Calls: []provider.ToolCall{executes("m", "acme/mark", object{"text": "x"})}}
+			}
+			return modeltest.Turn{Text: fmt.Sprint(last["content"])}
+		})
+		r, err := w.run(t.Context(), thread.Start{Limits: []string{turns}})
+		must(t, err)
+		if turns == "turns=2" {
+			if r.Status != thread.Interrupted {
+				t.Fatalf("%+v, %v", r, r.Error)
+			}
+			r, err = w.resume(r.Thread, "turns=9")
+			must(t, err)
+		}
+		if !r.Success || !strings.Contains(r.Result, "POLICY_DENIED") {
+			t.Errorf("%s: %+v, %v", turns, r, r.Error)
+		}
+		w.same(r.Thread)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -108,7 +107,7 @@ func (a *Approver) approve(ctx context.Context, thread string, q *consent.Questi
 	return "", fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
 }
 
-// A Flow is what one thread has called. It is safe for many goroutines.
+// A Flow is what a thread, those above it, and their children have called. It is safe for many goroutines.
 type Flow struct {
 	mu    sync.Mutex
 	tools []string
@@ -125,12 +124,19 @@ func (f *Flow) Door(a *Approver, thread, directive string) *consent.Door {
 	}
 }
 
-// Add notes that the thread calls a tool.
-func (f *Flow) Add(it *ai.Item) {
+// Has reports whether a tool is noted.
+func (f *Flow) Has(tool model.Ref) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tools = add(f.tools, it.Ref.String())
-	for _, tag := range it.Model.Tags {
+	return slices.Contains(f.tools, tool.String())
+}
+
+// Add notes that the thread calls a tool.
+func (f *Flow) Add(tool model.Ref, tags []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tools = add(f.tools, tool.String())
+	for _, tag := range tags {
 		f.tags = add(f.tags, tag)
 	}
 }

@@ -71,8 +71,8 @@ type Maker struct {
 	Child     func(context.Context, *Call) (*Outcome, error) // runs the thread that a call starts
 	NewID     func(directive string) string                  // of a thread
 	Artifacts artifact.Store
+	Flow      *approve.Flow // what was called by it, and by the threads around it
 
-	flow     approve.Flow
 	mu       sync.Mutex
 	returned map[string]any
 }

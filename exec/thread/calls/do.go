@@ -21,7 +21,7 @@ import (
 // user's own, so are their tools.
 func (m *Maker) execute(ctx context.Context, it *ai.Item, given object, dry bool) (*Outcome, error) {
 	ref, s := it.Ref, m.Plan.Agents.Session
-	call := &exec.Call{Ref: ref, Door: m.flow.Door(m.Approver, m.Thread, m.Plan.Directive.Ref.String()), Params: params.Values(given),
+	call := &exec.Call{Ref: ref, Door: m.Flow.Door(m.Approver, m.Thread, m.Plan.Directive.Ref.String()), Params: params.Values(given),
 		Principal: m.Principal, Stranger: true, Declared: m.Own, Within: &m.Plan.Caps, Dry: dry}
 	if dry {
 		p, err := s.Prepare(ctx, call)
@@ -34,7 +34,7 @@ func (m *Maker) execute(ctx context.Context, it *ai.Item, given object, dry bool
 		}
 		return &Outcome{Value: plan}, p.Close()
 	}
-	m.flow.Add(it)
+	m.Flow.Add(it.Ref, it.Model.Tags)
 	r, err := s.Call(ctx, call, nil)
 	if err != nil {
 		return nil, err

@@ -104,6 +104,22 @@ func Failed(c *transcript.Classified, m Model) *provider.Failure {
 	return f
 }
 
+// Lost is what a failed call is taken to have used of tokens, at most: nil for nothing, if the record says so.
+func Lost(was *transcript.Classified, input, most int64) *transcript.Usage {
+	if was != nil && was.Usage == nil {
+		return nil
+	}
+	return &transcript.Usage{Input: input, Output: most}
+}
+
+// Add adds what is taken to have been used to what a thread has used.
+func Add(c transcript.Cost, u *transcript.Usage) transcript.Cost {
+	if u != nil {
+		c.InputTokens, c.OutputTokens = c.InputTokens+u.Input, c.OutputTokens+u.Output
+	}
+	return c
+}
+
 // Undone reports whether a service is known to have done nothing for a call that failed.
 func Undone(c *transcript.Classified) bool { return c.Cost == 0 && c.Usage == nil }
 
