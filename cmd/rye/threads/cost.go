@@ -28,7 +28,9 @@ type costs struct {
 	By    []string    `json:"by"`
 	Rows  []spend.Row `json:"rows"`
 	Total spend.Row   `json:"total"`
-	csv   bool
+	// Partial are the threads that could be read only in part: some of their calls may be missing.
+	Partial []string `json:"partial,omitempty"`
+	csv     bool
 }
 
 func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -46,12 +48,21 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 	}
+	ans := &costs{By: c.By, csv: c.Csv}
+	seen := map[string]bool{}
 	for _, name := range threads {
-		if err := addUp(ctx, a, name, table, total); err != nil {
+		why, err := addUp(ctx, a, name, seen, table, total)
+		if err != nil && len(c.Threads) == 0 && ctx.Err() == nil { // one that can't be read hides no other
+			why = "not counted: " + err.Error()
+		} else if err != nil {
 			return nil, err
 		}
+		if why != "" {
+			a.Term.Warn("%s: %s", name, why)
+			ans.Partial = append(ans.Partial, name)
+		}
 	}
-	ans := &costs{By: c.By, Rows: table.Rows(), csv: c.Csv}
+	ans.Rows = table.Rows()
 	for _, r := range total.Rows() {
 		ans.Total = r
 	}
@@ -79,20 +90,27 @@ func allThreads(a *cli.App) (dirs []string, err error) {
 	return dirs, err
 }
 
-// addUp counts what a thread has used. A transcript that was changed counts up to there.
-func addUp(ctx context.Context, a *cli.App, name string, tables ...*spend.Table) error {
+// errSeen ends the reading of a thread that was counted before: it was named twice, or there is a copy of it.
+var errSeen = errors.New("counted already")
+
+// addUp counts what a thread has used, unless it was seen before. A transcript that was changed counts up to there, and why says so.
+func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool, tables ...*spend.Table) (why string, err error) {
 	s, done, err := find(a, name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer done()
 	if err := s.unpack(ctx); err != nil {
-		return err
+		return "", err
 	}
 	var to []*spend.Thread
 	err = s.follow(ctx, nil, func(e step) error {
 		at, err := time.Parse(timeForm, e.Time)
 		if to == nil {
+			if seen[e.thread] {
+				return errSeen
+			}
+			seen[e.thread] = true
 			for _, t := range tables {
 				to = append(to, t.Thread(epoch.ReplaceAllString(e.thread, ""), s.v1))
 			}
@@ -102,11 +120,14 @@ func addUp(ctx context.Context, a *cli.App, name string, tables ...*spend.Table)
 		}
 		return err
 	})
-	if f, ok := fault.Find(err); ok && f.Details["reason"] == "transcript" {
-		a.Term.Warn("%s: counted up to %s", name, f.Text)
-		return nil
+	if errors.Is(err, errSeen) {
+		a.Term.Warn("%s: counted once: it is there twice", name)
+		return "", nil
 	}
-	return err
+	if f, ok := fault.Find(err); ok && f.Details["reason"] == "transcript" {
+		return "counted up to " + f.Text, nil
+	}
+	return "", err
 }
 
 // columns are what the calls are told apart by, in the order of the rows.
