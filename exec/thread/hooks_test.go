@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
@@ -187,6 +189,41 @@ func (w *world) classified(r *thread.Result) []byte {
 		}
 	}
 	return nil
+}
+
+// TestDocumentedHooks: the hooks that the documentation shows work as they stand there.
+func TestDocumentedHooks(t *testing.T) {
+	page, err := fs.ReadFile(std.FS(), "knowledge/rye/hooks.md")
+	must(t, err)
+	block := func(language, with string) string {
+		for _, part := range strings.Split(string(page), "```"+language+"\n")[1:] {
+			if text, _, _ := strings.Cut(part, "```"); strings.Contains(text, with) {
+				return text
+			}
+		}
+		t.Fatalf("no block of %s with %q", language, with)
+		return ""
+	}
+	items := config(withHooks(strings.NewReplacer("<hooks>", "", "</hooks>", "").Replace(block("xml", "<hooks>"))), block("yaml", "builtin_hooks:"))
+	w := newWorld(t, items, modeltest.Turn{Status: 429}, modeltest.Turn{Status: 400, Message: "no"})
+	began := time.Now()
+	r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration_seconds=4"}}) // the hook waits for 5
+	must(t, err)
+	if got := strings.Join(w.hooksOf(r), ", "); got != "rules, acme_rules, wait retry, default_retry_transient fail, default_escalate_limit escalate" || r.Status != thread.Interrupted || time.Since(began) > time.Minute {
+		t.Errorf("%s: %+v, %v", got, r, r.Error)
+	}
+	if n := strings.Count(string(w.server.Requests()[0].Raw), "Be kind."); n != 2 {
+		t.Errorf("the rules are %d times in the first message", n)
+	}
+	for _, form := range strings.Split(strings.TrimSpace(block("yaml", "tool: acme.notify")), "\n") {
+		items := config(plain(asking), "hooks:\n  - {id: a, event: error, "+strings.Replace(form, "execute: {item_id: acme/notify}", "execute: {item_id: acme/notify, params: {text: hello}}", 1)+"}\n")
+		w := newWorld(t, items, modeltest.Turn{Status: 400})
+		r, err := w.run(t.Context(), thread.Start{})
+		must(t, err)
+		if got := strings.Join(w.hooksOf(r), ", "); got != "a PERMISSION_DENIED" && got != "a ITEM_NOT_FOUND" {
+			t.Errorf("%s: ran %s, %v", form, got, r.Error)
+		}
+	}
 }
 
 // TestWindow: hooks are told when the context window fills up.
