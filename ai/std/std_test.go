@@ -293,7 +293,7 @@ func texts(values ...*value.Value) (all []string) {
 func TestKnowledge(t *testing.T) {
 	found := items(t)
 	var topics []string
-	mention := regexp.MustCompile("`rye docs ([a-z-]+)`")
+	mention, printing := regexp.MustCompile("`rye docs ([a-z-]+)`"), regexp.MustCompile("`rye show[^`]*`\\s(prints|says)")
 	for ref, m := range found {
 		if m.Ref.Kind != "knowledge" {
 			continue
@@ -307,6 +307,11 @@ func TestKnowledge(t *testing.T) {
 		}
 		if lines := strings.Count(m.Body, "\n"); lines < 20 || lines > 150 {
 			t.Errorf("%s has %d lines", ref, lines)
+		}
+		for _, show := range printing.FindAllString(m.Body, -1) {
+			if !strings.Contains(show, " --source`") {
+				t.Errorf("%s: %s, but it prints an item's file only with --source", ref, show)
+			}
 		}
 		for line := range strings.Lines(m.Body) {
 			if n := len([]rune(line)); n > 121 && !strings.HasPrefix(line, "|") {
