@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
@@ -26,7 +27,7 @@ func TestOwnTools(t *testing.T) {
 	}{
 		"Alice": {"", "[LID:", true}, "Alice, narrowed": {"execute:tool:acme/echo", "which no policy or directive above it grants", true},
 		"Alice, granted": {"execute:tool:rye/*", "[LID:", true},
-		"Bob":            {"", "which no policy or directive above it grants", false}, "Bob, granted": {"execute:tool:rye/*", "no file of the project was granted", false},
+		"Bob":            {"", "", false}, "Bob, granted": {"execute:tool:rye/*", "no file of the project was granted", false},
 	} {
 		w := newWorld(t, items,
 			modeltest.Turn{Calls: []provider.ToolCall{executes("a", "rye/file-system/read", object{"file_path": "a.txt"})}}, modeltest.Turn{Text: "done"})
@@ -48,9 +49,22 @@ func TestOwnTools(t *testing.T) {
 			w.signAs(keytest.Bob, "directives/"+reading+".md")
 		}
 		r, err := w.run(t.Context(), thread.Start{})
+		if by.want == "" {
+			why := strings.Join(fault.Of(err).Why, "\n")
+			if fault.CodeOf(err) != fault.Denied || !strings.Contains(why, `grants: {"directive:acme/asking": ["execute:tool:rye/file-system/read", "`) {
+				t.Errorf("%s: %v, %s", name, err, why)
+			}
+			continue
+		}
 		must(t, err)
 		if got := string(w.server.Requests()[1].Raw); !r.Success || !strings.Contains(got, by.want) || strings.Contains(got, "hello") != (by.want == "[LID:") {
 			t.Errorf("%s: %+v, the model got %s", name, r, got)
 		}
+		if !by.mine { // what was granted is in the record, and no matter of the policy of now
+			b, err := os.ReadFile(policy)
+			must(t, err)
+			w.write("../home/.ai/policy.yaml", strings.Replace(string(b), granted, "", 1))
+		}
+		w.same(r.Thread)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
@@ -178,10 +179,17 @@ func (p *Plan) Model(ctx context.Context, w models.Wanted) (models.Model, error)
 	return models.Choose(ctx, p.Agents.Session, &w)
 }
 
-// Permit takes away what the policies don't grant to the directive.
+// Permit takes away what the policies don't grant to the directive. One of another signer that is left with nothing is refused.
 func (p *Plan) Permit(ctx context.Context) (err error) {
 	p.Caps, err = p.Agents.Session.Permitted(ctx, p.Directive.Ref, p.Owned, p.Caps)
-	return err
+	wants := p.declared.Strings()
+	if err != nil || p.Owned || len(wants) == 0 || len(p.Caps.List()) > 0 {
+		return err
+	}
+	ref := p.Directive.Ref.String()
+	return fault.New(fault.Denied, "%q is signed by another key, and your policy grants it nothing", ref).On("ref", ref).On("permissions", wants).
+		Because("it declares "+strings.Join(wants, ", "), fmt.Sprintf(`your policy can grant it that: grants: {"%s": ["%s"]}`, ref, strings.Join(wants, `", "`))).
+		Try("rye docs threads")
 }
 
 // Narrow takes away what others don't allow as well.
