@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread/hook"
 )
 
 type checkRun struct {
@@ -29,7 +30,7 @@ func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer v.Close()
-	checked, err := v.Check(ctx, []check.Rule{session.CheckConfig}, c.Items...)
+	checked, err := v.Check(ctx, []check.Rule{session.CheckConfig, hook.Check}, c.Items...)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/lock/items"
 )
 
@@ -51,7 +52,7 @@ func (v *Items) Close() {
 }
 
 // Checker returns a checker with every rule that rye has.
-func (v *Items) Checker() *check.Checker { return v.Items.Checker(session.CheckConfig) }
+func (v *Items) Checker() *check.Checker { return v.Items.Checker(session.CheckConfig, hook.Check) }
 
 // WarnTrees warns of signatures that a file, written or removed, invalidates.
 func (v *Items) WarnTrees(ctx context.Context, s *ai.Space, p string, but ...model.Ref) {

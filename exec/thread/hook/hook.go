@@ -75,8 +75,9 @@ type Hook struct {
 
 // A Set is the hooks of a thread. It never changes.
 type Set struct {
-	hooks  []*Hook // in the order in which they are asked
-	events []string
+	hooks    []*Hook // in the order in which they are asked
+	events   []string
+	anyEvent bool // which there are isn't known
 }
 
 // A Decision is what hooks make of an event.
@@ -102,7 +103,7 @@ func (s *Set) Any(event string) bool {
 }
 
 // Knows reports whether there is such an event.
-func (s *Set) Knows(event string) bool { return slices.Contains(s.events, event) }
+func (s *Set) Knows(event string) bool { return s.anyEvent || slices.Contains(s.events, event) }
 
 // Fire asks the hooks of an event, whose data is JSON's values and condition.Names. An error ends the thread.
 func (s *Set) Fire(ctx context.Context, event string, data map[string]any, r Runner) (*Decision, error) {
