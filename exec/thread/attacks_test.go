@@ -205,6 +205,19 @@ func TestLateRetry(t *testing.T) {
 	}
 }
 
+// TestTimeEndsACall: a thread whose time ends a call in flight says which limit that was, so that it can be raised.
+func TestTimeEndsACall(t *testing.T) {
+	w := newWorld(t, plain(asking), modeltest.Turn{Hang: true})
+	r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration_seconds=0.25"}})
+	must(t, err)
+	if d := r.Error.Details; r.Status != thread.Interrupted || d["limit"] != "duration_seconds_exceeded" || d["max"] != 0.25 {
+		t.Errorf("%+v, %v: %v", r, r.Error, d)
+	}
+	if got := strings.Join(w.hooksOf(r), ", "); got != "default_escalate_limit escalate" {
+		t.Errorf("ran %s", got)
+	}
+}
+
 // TestRefusedIsFree: a service that refuses a request, because it is overloaded or for good, has used nothing.
 func TestRefusedIsFree(t *testing.T) {
 	for _, status := range []int{400, 413, 429, 529} {
