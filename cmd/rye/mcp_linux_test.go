@@ -55,7 +55,7 @@ func TestMCPServe(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for _, args := range [][]string{{"-C", t.TempDir()}, {"--json", "-C", t.TempDir()}, {"--locked", "-C", dir}} {
+	for _, args := range [][]string{{"-C", t.TempDir()}, {"--json", "-C", t.TempDir()}, {"--locked", "-C", dir}, {"--tools", "[", "-C", dir}} {
 		cmd := exec.CommandContext(ctx, "rye", append([]string{"mcp", "serve"}, args...)...)
 		cmd.Env = env
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "rror") {

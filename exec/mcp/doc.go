@@ -14,6 +14,9 @@
 // as structured content and as text. An error is isError with {"error": {code, message, details, retryable, suggestion}}, as
 // every door of rye shows it; arguments that don't fit are VALIDATION_FAILED.
 //
+// Directives are prompts, knowledge is resources (rye://knowledge/ID), and the tools that Options.Tools chooses have names of their
+// own, by package toolname. A client hears when a lock has changed these lists.
+//
 // Who calls is an agent: tools run in the sandbox for strangers, and a call that the policies ask about is APPROVAL_REQUIRED.
 //
 // # The set

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/lock/relock"
@@ -73,21 +74,26 @@ var greetRef = model.Ref{Kind: "tool", ID: "acme/greet"}
 
 // A served project has a client. What the server warns of is in warned.
 type served struct {
-	t      *testing.T
-	p      *projecttest.Project
-	models *modeltest.Server
-	client *sdk.ClientSession
-	ended  chan error
+	t       *testing.T
+	p       *projecttest.Project
+	models  *modeltest.Server
+	client  *sdk.ClientSession
+	ended   chan error
+	changed chan string // lists
 
 	mu       sync.Mutex
 	warned   []string
 	progress []string
 }
 
-// serve makes a project with a lock and serves it.
-func serve(t *testing.T) *served {
+// serve makes a project with a lock and serves it, with tools under names of their own.
+func serve(t *testing.T, globs ...string) *served {
 	t.Helper()
-	s := &served{t: t, p: projecttest.Signed(t), models: modeltest.New(t), ended: make(chan error, 1)}
+	tools, err := approve.Globs("--tools", globs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{t: t, p: projecttest.Signed(t), models: modeltest.New(t), ended: make(chan error, 1), changed: make(chan string, 100)}
 	t.Cleanup(func() { writable(s.p.Home) })
 	s.p.Write(".git/HEAD", "")
 	s.must(key.OpenDir(filepath.Join(s.p.Home, ".ai", "keys")).Add("alice", keytest.Alice, ""))
@@ -103,7 +109,7 @@ func serve(t *testing.T) *served {
 	s.p.Write(".ai/tools/acme/providers/local.yaml", strings.Replace(s.models.Item("local"), "category: rye/agent/providers", "category: acme/providers", 1))
 	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/providers/local"}, keytest.Alice)
 	s.lock()
-	server := mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn})
+	server := mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn, Tools: tools})
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,8 +129,11 @@ func serve(t *testing.T) *served {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.progress = append(s.progress, q.Params.Message)
-		}})
-	var err error
+		},
+		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { s.changed <- "tools" },
+		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { s.changed <- "prompts" },
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { s.changed <- "resources" },
+	})
 	s.client, err = client.Connect(ctx, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
 	s.must(err)
 	return s
@@ -377,6 +386,75 @@ func TestSwap(t *testing.T) {
 	s.lock()
 	if got := version(); got != "1.2.0" {
 		t.Error(got)
+	}
+}
+
+// TestLists: directives are prompts, knowledge is resources, and chosen tools have names of their own; a lock that is replaced
+// changes them.
+func TestLists(t *testing.T) {
+	s := serve(t, "tool:acme/greet*")
+	prompts, err := s.client.ListPrompts(t.Context(), nil)
+	s.must(err)
+	if len(prompts.Prompts) != 1 || prompts.Prompts[0].Name != "acme/asking" || len(prompts.Prompts[0].Arguments) != 1 ||
+		prompts.Prompts[0].Arguments[0].Name != "topic" || !prompts.Prompts[0].Arguments[0].Required {
+		t.Errorf("%+v", prompts.Prompts)
+	}
+	p, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking", Arguments: map[string]string{"topic": "trees"}})
+	s.must(err)
+	if text := p.Messages[0].Content.(*sdk.TextContent).Text; !strings.Contains(text, "Ask about trees.") {
+		t.Error(text)
+	}
+	for name, given := range map[string]map[string]string{"acme/asking": {}, "acme/none": nil} {
+		if _, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: name, Arguments: given}); err == nil {
+			t.Error(name)
+		}
+	}
+	if _, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking", Arguments: map[string]string{"more": "x"}}); err == nil {
+		t.Error("an argument that isn't declared is taken")
+	}
+	r, err := s.client.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "rye://knowledge/acme/note"})
+	s.must(err)
+	if len(r.Contents) != 1 || !strings.Contains(r.Contents[0].Text, "# Note") || r.Contents[0].MIMEType != "text/markdown" {
+		t.Errorf("%+v", r.Contents)
+	}
+	if _, err := s.client.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "rye://knowledge/acme/none"}); err == nil {
+		t.Error("a resource that isn't there is read")
+	}
+	answer, failed := s.call("acme_greet", object{"name": "Ann"})
+	if data, _ := answer["data"].(object); failed || data["greeting"] != "hello, Ann" {
+		t.Error(answer)
+	}
+	if got := s.code("acme_greet", object{"name": 1}); got != "VALIDATION_FAILED" {
+		t.Error(got)
+	}
+	s.p.Write(".ai/tools/acme/greeter.star", strings.Replace(greet, "VERSION", "1.0.0", 1))
+	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/greeter"}, keytest.Alice)
+	s.p.Remove(".ai/tools/acme/greet.star")
+	s.p.Remove(".ai/directives")
+	s.p.Remove(".ai/knowledge/acme/note00.md")
+	s.lock()
+	s.call("search", object{"query": ""})
+	for seen := map[string]bool{}; len(seen) < 3; {
+		seen[<-s.changed] = true
+	}
+	tools, err := s.client.ListTools(t.Context(), nil)
+	s.must(err)
+	var names []string
+	for _, tool := range tools.Tools {
+		names = append(names, tool.Name)
+	}
+	if fmt.Sprint(names) != "[acme_greeter execute load search sign]" {
+		t.Error(names)
+	}
+	if prompts, err = s.client.ListPrompts(t.Context(), nil); err != nil || len(prompts.Prompts) != 0 {
+		t.Error(prompts, err)
+	}
+	resources, err := s.client.ListResources(t.Context(), nil)
+	s.must(err)
+	for _, r := range resources.Resources {
+		if r.URI == "rye://knowledge/acme/note00" || r.Title == "" {
+			t.Errorf("%+v", r)
+		}
 	}
 }
 

@@ -16,24 +16,28 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
 // Options say what a server serves.
 type Options struct {
 	Open    Open
-	Project string // the directory of the project; "" outside of any
-	State   string // the directory of what is kept of threads
-	Version string // of this program
+	Tools   []glob.Glob // that are offered under names of their own too
+	Project string      // the directory of the project; "" outside of any
+	State   string      // the directory of what is kept of threads
+	Version string      // of this program
 	Now     func() time.Time
 	Warn    func(error) // gets what no answer says, such as a lock that can't be opened
 }
 
 // A Server serves one project. It is safe for many goroutines.
 type Server struct {
-	o     Options
-	sets  sets
-	sdk   *mcp.Server
-	calls atomic.Int64
+	o      Options
+	sets   sets
+	sdk    *mcp.Server
+	own    []string // names of tools
+	listed listed
+	calls  atomic.Int64
 }
 
 // Calls is how many calls of tools were made.
@@ -42,21 +46,27 @@ func (s *Server) Calls() int64 { return s.calls.Load() }
 // New returns a server. Nothing is opened before it runs.
 func New(o Options) *Server {
 	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}}
+	s.sets.changed = s.list
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
 	for _, t := range tools() {
 		schema, err := params.Compile(t.input)
 		if err != nil {
 			panic(err) // a test makes a server
 		}
-		s.sdk.AddTool(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input, OutputSchema: t.output,
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys, OpenWorldHint: &t.destroys}},
-			func(ctx context.Context, q *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return answer(s.call(ctx, &t, schema, q)), nil
-			})
+		s.own = append(s.own, t.name)
+		s.add(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input, OutputSchema: t.output,
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys, OpenWorldHint: &t.destroys}}, schema, t.do)
 	}
 	return s
+}
+
+// add adds a tool, whose arguments have to fit a schema before it is called.
+func (s *Server) add(t *mcp.Tool, schema *params.Schema, do func(context.Context, *request) (any, error)) {
+	s.sdk.AddTool(t, func(ctx context.Context, q *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return answer(s.call(ctx, do, schema, q)), nil
+	})
 }
 
 const instructions = "rye runs what this project has pinned. Find items with search, read them with load, run them with execute."
@@ -82,7 +92,7 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 }
 
 // call makes a call of one of the tools.
-func (s *Server) call(ctx context.Context, t *tool, schema *params.Schema, q *mcp.CallToolRequest) (any, error) {
+func (s *Server) call(ctx context.Context, do func(context.Context, *request) (any, error), schema *params.Schema, q *mcp.CallToolRequest) (any, error) {
 	s.calls.Add(1)
 	given, err := arguments(q.Params.Arguments)
 	if err != nil {
@@ -99,7 +109,7 @@ func (s *Server) call(ctx context.Context, t *tool, schema *params.Schema, q *mc
 		return nil, err
 	}
 	defer done()
-	return t.do(ctx, &request{server: s, session: held, given: given, progress: progressOf(q)})
+	return do(ctx, &request{server: s, session: held, given: given, progress: progressOf(q)})
 }
 
 // arguments reads the arguments of a call.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -17,6 +18,8 @@ import (
 type sets struct {
 	open Open
 	warn func(error) // a lock that can't be opened
+	// changed gets each session that is opened.
+	changed func(context.Context, *session.Session) error
 
 	mu    sync.Mutex
 	now   *held
@@ -84,6 +87,9 @@ func (s *sets) opened(ctx context.Context) (*held, error) {
 	opened, done, err := s.open(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if err := s.changed(ctx, opened); err != nil {
+		return nil, errors.Join(err, done())
 	}
 	s.stamp = stampOf(opened.LockPath())
 	// One that was replaced meanwhile is opened with the next call.

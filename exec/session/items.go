@@ -196,6 +196,30 @@ func (s *Session) Providers(ctx context.Context) ([]*ai.Item, error) {
 	return all, nil
 }
 
+// Items are the items of a kind that calls see and the policies admit, sorted by their ids. Others are left out.
+func (s *Session) Items(ctx context.Context, kind string) (all []*ai.Item, err error) {
+	from, err := s.source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	l, err := from.view.Files(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range l.Files {
+		if i > 0 && f.Ref == l.Files[i-1].Ref {
+			continue // hidden
+		}
+		if it, err := from.item(ctx, f.Ref); err == nil {
+			all = append(all, it)
+		} else if ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // Search searches what calls see.
 func (s *Session) Search(ctx context.Context, r search.Request) (*aifind.Found, error) {
 	from, err := s.source(ctx)

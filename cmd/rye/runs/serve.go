@@ -7,9 +7,13 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread/approve"
 )
 
-type serveRun struct{ mode }
+type serveRun struct {
+	mode
+	Tools []string `placeholder:"GLOB" sep:"none" help:"Offer these tools under their own names too (repeatable)."`
+}
 
 // served is what was done for a client that has gone.
 type served struct {
@@ -28,6 +32,10 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if state.Err != nil {
 		return nil, state.Err
 	}
+	tools, err := approve.Globs("--tools", c.Tools)
+	if err != nil {
+		return nil, err
+	}
 	server := mcp.New(mcp.Options{
 		Open: func(ctx context.Context) (*session.Session, func() error, error) {
 			s, err := c.open(ctx, a)
@@ -36,7 +44,7 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			}
 			return s.Session, s.Close, nil
 		},
-		State: state.Value, Now: a.Now, Project: p.Root, Version: cli.ThisVersion().Version, Warn: func(err error) { a.Term.Warn("%v", err) },
+		State: state.Value, Now: a.Now, Project: p.Root, Tools: tools, Version: cli.ThisVersion().Version, Warn: func(err error) { a.Term.Warn("%v", err) },
 	})
 	if a.Term.Stdout.Tty {
 		a.Term.Note("an agent starts this command; end it with Ctrl-D")

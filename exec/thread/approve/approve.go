@@ -49,15 +49,20 @@ type key struct {
 // New returns an Approver. Calls of tools that a glob in allow covers are approved. ask is nil if there is no one to ask, and
 // sign if nothing may be signed.
 func New(allow []string, ask Ask, sign Sign) (*Approver, error) {
-	a := &Approver{ask: ask, sign: sign, approved: map[key]cas.Digest{}}
-	for _, text := range allow {
+	allowed, err := Globs("--allow", allow)
+	return &Approver{ask: ask, sign: sign, allowed: allowed, approved: map[key]cas.Digest{}}, err
+}
+
+// Globs reads globs over the names of tools, which a flag has.
+func Globs(flag string, texts []string) (all []glob.Glob, err error) {
+	for _, text := range texts {
 		g, err := glob.Parse(text)
 		if err != nil {
-			return nil, fault.New(fault.Validation, "--allow: %v", err).On("ref", text)
+			return nil, fault.New(fault.Validation, "%s: %v", flag, err).On("ref", text)
 		}
-		a.allowed = append(a.allowed, g)
+		all = append(all, g)
 	}
-	return a, nil
+	return all, nil
 }
 
 // CanSign reports whether items may be signed, once the user was asked.
