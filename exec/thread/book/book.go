@@ -22,6 +22,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -337,5 +338,7 @@ func (b *Book[T]) damaged(err error) error {
 		return err
 	}
 	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "journal").On("path", e.Path).
-		Because(fmt.Sprintf("it is the %s of all threads of this user: restore it from a backup", strings.TrimPrefix(b.Format, "rye "))).Try("rye docs threads")
+		Because(fmt.Sprintf("it is the %s of all threads of this user: restore it from a backup", strings.TrimPrefix(b.Format, "rye ")),
+			"without one, move its directory away: threads that were interrupted can't be resumed then, and transcripts stay").
+		Try("mv " + fault.Quote(filepath.Dir(e.Path)) + " " + fault.Quote(filepath.Dir(e.Path)+".old"))
 }

@@ -297,6 +297,9 @@ func TestDamage(t *testing.T) {
 		if _, own := errors.AsType[*journal.DamagedError](err); own != (want == fault.Integrity) {
 			t.Errorf("%s: %v", name, err)
 		}
+		if hint := strings.Join(fault.Of(err).Hint, " "); strings.HasPrefix(hint, "mv "+filepath.Dir(path)) != (want == fault.Integrity) {
+			t.Errorf("%s: no way out: %q", name, hint)
+		}
 	}
 }
 
