@@ -70,14 +70,14 @@ func TestHandoff(t *testing.T) {
 	if got := types(w.events(&thread.Result{Thread: old.ID})); !strings.HasSuffix(got, "limit call_started call_result thread_continued checkpoint") {
 		t.Errorf("recorded %s", got)
 	}
-	// A thread that was handed its work goes on as any other.
+	// A thread that was handed its work goes on as any other, also by the id of the one that handed it over.
 	turn, handed = 0, nil
 	r, err = w.run(t.Context(), thread.Start{Limits: []string{"turns=3"}})
 	must(t, err)
 	if r.Status != thread.Interrupted || w.state(r.Thread).Continues == "" {
 		t.Fatalf("%+v, %v", r, r.Error)
 	}
-	if r, err = w.resume(r.Thread, "turns=2"); err != nil || !r.Success || len(handed) != 1 {
+	if r, err = w.resume(w.state(r.Thread).Continues, "turns=2"); err != nil || !r.Success || len(handed) != 1 {
 		t.Errorf("%+v, %v, %d", r, err, len(handed))
 	}
 	w.same(r.Thread)
