@@ -21,21 +21,31 @@ type Seat struct {
 	Epoch    int64
 }
 
-// Begin registers a new thread, whose directory will be below dir, makes the directory and claims the thread. A thread with a
-// parent is one of at most spawns children.
+// Begin makes the directory of a new thread below dir, registers the thread and claims it. A thread that has no place is never
+// registered. A thread with a parent is one of at most spawns children.
 func Begin(ctx context.Context, r registry.Registry, dir string, row *registry.Thread, spawns int64) (*Seat, error) {
 	root := filepath.Dir(filepath.Dir(dir))
 	err := os.MkdirAll(root, 0o700)
 	if err == nil {
 		row.Project, err = registry.ProjectAt(root)
 	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(row.Dir()), 0o700)
+	}
 	if err != nil {
 		return nil, err
 	}
+	made := os.Mkdir(row.Dir(), 0o700)
+	if info, err := os.Stat(row.Dir()); made != nil && (err != nil || !info.IsDir()) {
+		return nil, made
+	}
 	if err := r.Create(ctx, row, spawns); err != nil {
+		if made == nil {
+			os.Remove(row.Dir())
+		}
 		return nil, err
 	}
-	return Again(ctx, r, row)
+	return Claim(ctx, r, row)
 }
 
 // Again makes the directory of a thread that is registered, and claims the thread.
