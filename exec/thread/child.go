@@ -111,7 +111,7 @@ func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
 
 // goesOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over to.
 func (e *Engine) goesOn(ctx context.Context, id string, how *Resume) (*Result, error) {
-	row, err := registry.Get(ctx, e.Registry, id)
+	row, err := results.Row(ctx, e.Registry, id)
 	if err != nil {
 		return nil, err
 	}

@@ -335,3 +335,22 @@ func (w *world) goOn(n int, ended bool) {
 	}
 	w.same(id)
 }
+
+// TestKilledAtEnd kills a process that has recorded the end of its thread, before the registry knows of it. The thread has ended.
+func TestKilledAtEnd(t *testing.T) {
+	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})}})
+	if !w.doom(doomed{Before: `"completed"`}) {
+		t.Fatal("it wasn't killed")
+	}
+	rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+	must(t, err)
+	if len(rows) != 1 || rows[0].State.Ended() {
+		t.Fatalf("%+v", rows)
+	}
+	if r, err := w.resume(rows[0].ID); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if row := w.state(rows[0].ID); row.State != registry.Completed {
+		t.Errorf("%+v", row)
+	}
+}

@@ -35,7 +35,7 @@ type Resume struct {
 // Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript until that
 // ends. An error says that it doesn't go on; what became of it is in the result.
 func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
-	row, err := registry.Last(ctx, e.Registry, r.Thread)
+	row, err := results.Last(ctx, e.Registry, r.Thread)
 	if err != nil {
 		return nil, err
 	}

@@ -124,15 +124,6 @@ type Registry interface {
 	Threads(ctx context.Context, f Filter) ([]*Thread, error)
 }
 
-// Last returns the thread that goes on with the work of a thread: itself, or the last that it was handed over to.
-func Last(ctx context.Context, r Registry, id string) (*Thread, error) {
-	t, err := Get(ctx, r, id)
-	for err == nil && t.State == Continued && t.Next != "" {
-		t, err = Get(ctx, r, t.Next)
-	}
-	return t, err
-}
-
 // Get returns one row.
 func Get(ctx context.Context, r Registry, id string) (*Thread, error) {
 	all, err := r.Threads(ctx, Filter{ID: id})

@@ -56,6 +56,30 @@ func Tidy(ctx context.Context, r registry.Registry, l ledger.Ledger, f registry.
 	return rows, nil
 }
 
+// Row returns the row of a thread. One whose process died after it had recorded the end gets its state first: it must not go on.
+func Row(ctx context.Context, r registry.Registry, id string) (*registry.Thread, error) {
+	row, err := registry.Get(ctx, r, id)
+	if err != nil || row.State.Ended() || row.Lost || row.State == registry.Running && !row.Dead {
+		return row, err
+	}
+	if _, unfinished := Of(row.Dir()); unfinished != nil {
+		return row, nil
+	}
+	if _, err := bury(ctx, r, row); err != nil {
+		return nil, err
+	}
+	return registry.Get(ctx, r, id)
+}
+
+// Last returns the row of the thread that goes on with the work of a thread: itself, or the last that it was handed over to.
+func Last(ctx context.Context, r registry.Registry, id string) (*registry.Thread, error) {
+	row, err := Row(ctx, r, id)
+	for err == nil && row.State == registry.Continued && row.Next != "" {
+		row, err = Row(ctx, r, row.Next)
+	}
+	return row, err
+}
+
 // bury gives a thread whose process has died its state, and reports whether it has ended.
 func bury(ctx context.Context, r registry.Registry, row *registry.Thread) (ended bool, err error) {
 	state, next := registry.Interrupted, ""
