@@ -120,24 +120,29 @@ func (s *Server) prompt(ctx context.Context, q *mcp.GetPromptRequest) (*mcp.GetP
 		return nil, wire(err)
 	}
 	defer done()
-	var pairs []string
-	for name, value := range q.Params.Arguments {
-		pairs = append(pairs, name+"="+value)
-	}
-	schema, err := plan.Inputs(it)
-	if err != nil {
-		return nil, wire(err)
-	}
-	given, err := schema.Read(params.Caller{Pairs: pairs})
-	if err != nil {
-		return nil, wire(err)
-	}
-	filled, err := calls.Text(it, given)
+	filled, err := fill(it, q.Params.Arguments)
 	if err != nil {
 		return nil, wire(err)
 	}
 	return &mcp.GetPromptResult{Description: it.Model.Description, Messages: []*mcp.PromptMessage{
 		{Role: "user", Content: &mcp.TextContent{Text: text(filled, "text")}}}}, nil
+}
+
+// fill gives the text of a directive with its inputs, which are texts in the protocol.
+func fill(it *ai.Item, arguments map[string]string) (object, error) {
+	var pairs []string
+	for name, value := range arguments {
+		pairs = append(pairs, name+"="+value)
+	}
+	schema, err := plan.Inputs(it)
+	var given object
+	if err == nil {
+		given, err = schema.Read(params.Caller{Pairs: pairs})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return calls.Text(it, given)
 }
 
 // resource gives the body of knowledge.

@@ -6,249 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
-	"github.com/rye-build/rye/lock/relock"
-	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/lock/workspace/projecttest"
-	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
-
-func TestMain(m *testing.M) {
-	if status, inside := session.Inside(os.Args[1:]); inside {
-		syscall.Exit(status)
-	}
-	os.Exit(m.Run())
-}
-
-// A tool that greets, waits for a file, or fails.
-const greet = `# ---
-# version: "VERSION"
-# tool_type: starlark
-# executor_id: rye/core/runtimes/starlark_runtime
-# category: acme
-# description: Greets
-# risk: read
-# input_schema: {type: object, required: [name], properties: {name: {type: string}}}
-# ---
-def main(params):
-    print("greeting")
-    if params["name"] == "fail":
-        fail("it was told to")
-    if params["name"] == "spin":
-        for i in range(1000000000):
-            pass
-    return {"greeting": "hello, " + params["name"]}
-`
-
-// A directive that a model follows, with an input.
-const asking = "# asking\n\n```xml\n" + `<directive name="asking" version="1.0.0">
-  <metadata>
-    <description>Asks</description>
-    <category>acme</category>
-    <model provider="acme/providers/local" id="test-model"/>
-    <limits turns="3" tokens="100000" spend="0.5"/>
-  </metadata>
-  <inputs><input name="topic" type="string" required="true">What about</input></inputs>
-</directive>` + "\n```\nAsk about {input:topic}.\n"
-
-var greetRef = model.Ref{Kind: "tool", ID: "acme/greet"}
-
-// A served project has a client. What the server warns of is in warned.
-type served struct {
-	t       *testing.T
-	p       *projecttest.Project
-	models  *modeltest.Server
-	client  *sdk.ClientSession
-	ended   chan error
-	changed chan string // lists
-
-	mu       sync.Mutex
-	warned   []string
-	progress []string
-}
-
-// serve makes a project with a lock and serves it, with tools under names of their own.
-func serve(t *testing.T, globs ...string) *served {
-	t.Helper()
-	tools, err := approve.Globs("--tools", globs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &served{t: t, p: projecttest.Signed(t), models: modeltest.New(t), ended: make(chan error, 1), changed: make(chan string, 100)}
-	t.Cleanup(func() { writable(s.p.Home) })
-	s.p.Write(".git/HEAD", "")
-	s.must(key.OpenDir(filepath.Join(s.p.Home, ".ai", "keys")).Add("alice", keytest.Alice, ""))
-	s.edit("1.0.0")
-	for i := range 12 {
-		id := fmt.Sprintf("note%02d", i)
-		s.p.Write(".ai/knowledge/acme/"+id+".md", "---\nid: "+id+"\ntitle: "+strings.Repeat("A long title ", 20)+
-			"\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n")
-		s.p.Sign(model.Ref{Kind: "knowledge", ID: "acme/" + id}, keytest.Alice)
-	}
-	s.p.Write(".ai/directives/acme/asking.md", asking)
-	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/asking"}, keytest.Alice)
-	s.p.Write(".ai/tools/acme/providers/local.yaml", strings.Replace(s.models.Item("local"), "category: rye/agent/providers", "category: acme/providers", 1))
-	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/providers/local"}, keytest.Alice)
-	s.lock()
-	server := mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn, Tools: tools})
-	fromClient, toServer := io.Pipe()
-	fromServer, toClient := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		s.ended <- server.Run(ctx, mcp.Lines(fromClient, toClient))
-		toClient.Close()
-	}()
-	t.Cleanup(func() {
-		s.client.Close()
-		cancel()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
-	})
-	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, q *sdk.ProgressNotificationClientRequest) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.progress = append(s.progress, q.Params.Message)
-		},
-		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { s.changed <- "tools" },
-		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { s.changed <- "prompts" },
-		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { s.changed <- "resources" },
-	})
-	s.client, err = client.Connect(ctx, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
-	s.must(err)
-	return s
-}
-
-func (s *served) must(errs ...error) {
-	s.t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *served) warn(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.warned = append(s.warned, err.Error())
-}
-
-// writable lets a directory be removed: copies that tools run from are read-only.
-func writable(dir string) {
-	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-}
-
-// edit gives the tool another version.
-func (s *served) edit(version string) {
-	s.t.Helper()
-	s.p.Write(".ai/tools/acme/greet.star", strings.Replace(greet, "VERSION", version, 1))
-	s.p.Sign(greetRef, keytest.Alice)
-}
-
-// policy adds lines to the user's policy.
-func (s *served) policy(more string) {
-	s.t.Helper()
-	path := filepath.Join(s.p.Home, ".ai", "policy.yaml")
-	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", keytest.Alice.Public(), more)
-	s.must(os.WriteFile(path, []byte(text), 0o600))
-}
-
-// lock pins what the project has.
-func (s *served) lock() {
-	s.t.Helper()
-	ctx, l := s.t.Context(), s.p.Lock()
-	batch, err := l.DiskStore().Batch(ctx)
-	s.must(err)
-	defer batch.Close()
-	made, err := relock.Make(ctx, relock.Request{Project: l.Yaml, Old: l.Old, Env: relock.Env{Library: find.LibrarySpace(), View: l.View,
-		Files: l.DiskStore(), Store: batch, Sources: workspace.Bringing{Sources: l.Sources, Listed: &l.Listed}, Packages: l.Registry}})
-	s.must(err)
-	s.must(batch.Commit(ctx), l.Write(made.Bytes))
-}
-
-func (s *served) open(ctx context.Context) (*session.Session, func() error, error) {
-	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(s.p.Home, name)} }
-	w, err := workspace.Open(ctx, workspace.Paths{Dir: s.p.Dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"),
-		Cache: below("cache")}, workspace.Options{Offline: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	self, err := os.Executable()
-	s.must(err)
-	opened, err := session.Open(ctx, w, session.Options{Self: self})
-	if err != nil {
-		w.Close()
-		return nil, nil, err
-	}
-	return opened, func() error {
-		defer w.Close()
-		return opened.Close()
-	}, nil
-}
-
-// call makes a call, and returns what came of it and whether that is an error.
-func (s *served) call(tool string, given map[string]any) (answer map[string]any, failed bool) {
-	s.t.Helper()
-	r, err := s.client.CallTool(s.t.Context(), &sdk.CallToolParams{Name: tool, Arguments: given, Meta: sdk.Meta{"progressToken": "p"}})
-	s.must(err)
-	answer, _ = r.StructuredContent.(map[string]any)
-	if text, ok := r.Content[0].(*sdk.TextContent); !ok || len(r.Content) != 1 || !sameJSON(text.Text, answer) {
-		s.t.Errorf("%s: the text is not the structured content: %v", tool, r.Content)
-	}
-	return answer, r.IsError
-}
-
-func sameJSON(text string, v any) bool {
-	var other any
-	a, err := json.Marshal(v)
-	return errors.Join(err, json.Unmarshal([]byte(text), &other)) == nil && fmt.Sprint(other) == fmt.Sprint(v) && len(a) > 0
-}
-
-// code makes a call that must fail, and returns the code of its error.
-func (s *served) code(tool string, given map[string]any) string {
-	s.t.Helper()
-	answer, failed := s.call(tool, given)
-	object, _ := answer["error"].(map[string]any)
-	if !failed || object["message"] == "" || object["suggestion"] == nil || object["retryable"] == nil {
-		s.t.Errorf("%s %v: %v", tool, given, answer)
-	}
-	code, _ := object["code"].(string)
-	return code
-}
-
-type object = map[string]any
-
-func item(kind, id string, more ...any) object {
-	o := object{"item_type": kind, "item_id": id}
-	for i := 0; i < len(more); i += 2 {
-		o[more[i].(string)] = more[i+1]
-	}
-	return o
-}
 
 func TestTools(t *testing.T) {
 	s := serve(t)
@@ -455,6 +230,59 @@ func TestLists(t *testing.T) {
 		if r.URI == "rye://knowledge/acme/note00" || r.Title == "" {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// TestChanged: what differs from the lock, or isn't admitted any more, is neither given nor run.
+func TestChanged(t *testing.T) {
+	s := serve(t, "tool:acme/greet")
+	s.p.WriteNote("more\n")
+	s.p.Write(".ai/directives/acme/asking.md", asking+"More.\n")
+	for range 2 {
+		if _, err := s.client.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "rye://knowledge/acme/note"}); err == nil || !strings.Contains(err.Error(), "differs from the lock") {
+			t.Error(err)
+		}
+		if _, err := s.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "acme/asking", Arguments: map[string]string{"topic": "trees"}}); err == nil || !strings.Contains(err.Error(), "differs from the lock") {
+			t.Error(err)
+		}
+	}
+	s.must(os.WriteFile(filepath.Join(s.p.Home, ".ai", "policy.yaml"), []byte("rye: policy/2\n"), 0o600))
+	if got := s.code("acme_greet", object{"name": "Ann"}); got != "UNTRUSTED_KEY" {
+		t.Error(got)
+	}
+	s.must(os.Remove(filepath.Join(s.p.Home, ".ai", "policy.yaml")))
+	if got := s.code("search", object{"query": "x"}); got != "POLICY_DENIED" {
+		t.Error(got)
+	}
+}
+
+// TestArguments: arguments that are no object, or mean two things, are refused, and the server counts its calls.
+func TestArguments(t *testing.T) {
+	s := serve(t)
+	for _, text := range []string{`[1]`, `"x"`, `{"query":"a","query":"b"}`, `{"query":1e400}`} {
+		r, err := s.client.CallTool(t.Context(), &sdk.CallToolParams{Name: "search", Arguments: json.RawMessage(text)})
+		if err == nil && (!r.IsError || !strings.Contains(r.Content[0].(*sdk.TextContent).Text, "VALIDATION_FAILED")) {
+			t.Errorf("%s: %+v", text, r)
+		}
+	}
+	if s.server.Calls() < 2 {
+		t.Error(s.server.Calls())
+	}
+}
+
+// TestOutputs: what a directive declares to return is in the answer of its thread.
+func TestOutputs(t *testing.T) {
+	s := serve(t)
+	s.p.Write(".ai/directives/acme/asking.md", strings.Replace(asking, "</directive>", `<outputs><output name="answer" type="string">A</output></outputs></directive>`, 1))
+	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/asking"}, keytest.Alice)
+	s.lock()
+	s.models.Handle(func(*modeltest.Request) modeltest.Turn {
+		return modeltest.Turn{Calls: []provider.ToolCall{{ID: "c", Name: "directive_return", Input: object{"answer": "tall"}}}}
+	})
+	answer, failed := s.call("execute", item("tool", "rye/agent/threads/thread_directive", "parameters", object{"directive_name": "acme/asking", "inputs": object{"topic": "trees"}}))
+	data, _ := answer["data"].(object)
+	if outputs, _ := data["outputs"].(object); failed || outputs["answer"] != "tall" {
+		t.Error(answer)
 	}
 }
 
