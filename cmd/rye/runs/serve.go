@@ -11,8 +11,11 @@ import (
 )
 
 type serveRun struct {
-	mode
-	Tools []string `placeholder:"GLOB" sep:"none" help:"Offer these tools under their own names too (repeatable)."`
+	Tools    []string `placeholder:"GLOB" sep:"none" help:"Offer these tools under their own names too (repeatable)."`
+	Pinned   bool     `help:"Run the locked version despite changes in the working tree."`
+	Unlocked bool     `help:"Run without a lock (refused in CI)."`
+	Locked   bool     `help:"Require an up-to-date lock."`
+	Frozen   bool     `help:"Same as --locked --offline."`
 }
 
 // served is what was done for a client that has gone.
@@ -38,7 +41,8 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	server := mcp.New(mcp.Options{
 		Open: func(ctx context.Context) (*session.Session, func() error, error) {
-			s, err := c.open(ctx, a)
+			m := mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked, Frozen: c.Frozen}
+			s, err := m.open(ctx, a)
 			if err != nil {
 				return nil, nil, err
 			}
