@@ -44,18 +44,6 @@ func flooding(t *testing.T) (home string, rye func(args ...string) *exec.Cmd) {
 	return home, rye
 }
 
-// removable makes a directory removable although the copies in it, which tools run from, are read-only.
-func removable(t *testing.T, dir string) {
-	t.Cleanup(func() {
-		filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				err = os.Chmod(path, 0o700)
-			}
-			return err
-		})
-	})
-}
-
 // A write that fails although the reader is still there is no interruption.
 func TestUnwritten(t *testing.T) {
 	_, rye := flooding(t)

@@ -167,6 +167,7 @@ func resumeWords(t *testing.T, home string) []string {
 // working tree is LOCK_MISMATCH, unless only what is pinned counts.
 func TestSetHolds(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
+	removable(t, home)
 	server := modeltest.New(t)
 	items := map[string]string{
 		".ai/tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers", "category: acme/providers"),
@@ -219,4 +220,16 @@ func TestSetHolds(t *testing.T) {
 			t.Errorf("with the new lock: %s", again)
 		}
 	}
+}
+
+// removable makes a directory removable although the copies in it, which tools run from, are read-only.
+func removable(t *testing.T, dir string) {
+	t.Cleanup(func() {
+		filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				err = os.Chmod(path, 0o700)
+			}
+			return err
+		})
+	})
 }
