@@ -166,7 +166,8 @@ func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error
 		}
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	bad := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("%/\\@", r) }
+	// Of a name with other characters Go would send the server another one.
+	bad := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_:", r) }
 	if err == nil && (host == "" || strings.ContainsFunc(host, bad) || strings.Trim(port, "0123456789") != "" || port == "") {
 		err = errors.New("no host and port")
 	}

@@ -47,6 +47,7 @@ func FuzzReadRequest(f *testing.F) {
 	for _, s := range []string{
 		"CONNECT a.example:443 HTTP/1.1\r\n\r\n", "GET http://a.example/ HTTP/1.1\r\nHost: b\r\nX: y\r\n z\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
 		"GET http://a@b/ HTTP/1.1\r\n\r\n", "GET http://a.example:81/%0d%0a?x HTTP/1.0\r\n\r\n", "CONNECT A.:1 HTTP/1.1\n\n", "CONNECT a\x161\rexample:443 HTTP/1.1\r\n\r\n", "x", "G\tT http://a/ HTTP/1.1\r\n\r\n",
+		"GET http://a.exa\x80ple/ HTTP/1.1\r\nHost: b\r\n\r\n", "POST http://a< HTTP/1.1\r\n\r\n", "GET http://[::1]:81/ HTTP/1.1\r\n\r\n",
 		"POST http://a/ HTTP/1.1\r\nContent-Length: 3\r\nProxy-Authorization: x\r\n\r\nabc", "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
 	} {
 		f.Add(s)
