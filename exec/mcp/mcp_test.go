@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -229,6 +230,26 @@ func TestLists(t *testing.T) {
 	for _, r := range resources.Resources {
 		if r.URI == "rye://knowledge/acme/note00" || r.Title == "" {
 			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestCapabilities: a server of a set without prompts and resources says that it may have some later.
+func TestCapabilities(t *testing.T) {
+	s := serve(t)
+	s.p.Remove(".ai/knowledge")
+	s.p.Remove(".ai/directives")
+	s.lock()
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	defer toServer.Close()
+	go mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, Warn: s.warn}).Run(t.Context(), mcp.Lines(fromClient, toClient))
+	go io.WriteString(toServer, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+	line, err := bufio.NewReader(fromServer).ReadString('\n')
+	s.must(err)
+	for _, kind := range []string{"tools", "prompts", "resources"} {
+		if !strings.Contains(line, `"`+kind+`":{"listChanged":true}`) {
+			t.Error(kind, line)
 		}
 	}
 }

@@ -48,7 +48,9 @@ func New(o Options) *Server {
 	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}}
 	s.sets.changed = s.list
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
+			// Another lock may bring the first of a kind.
+			Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})
 	for _, t := range tools() {
 		schema, err := params.Compile(t.input)
