@@ -95,16 +95,43 @@ type Caller struct {
 
 	stranger bool     // another signer's item takes part
 	secrets  []string // values: they stand in nothing that its children say either
-	mu       sync.Mutex
-	children []receipt.Child
+	children *children
+	call     *Call
+	above    *Caller // that made this call; nil if no call did
+	foreign  bool    // an item of its chain is another signer's
+	unbound  bool    // its children get what they would without a caller
+}
+
+// children are the calls that a call has made.
+type children struct {
+	mu   sync.Mutex
+	made []receipt.Child
 }
 
 // did notes calls that it has made, and returns all so far.
 func (c *Caller) did(more ...receipt.Child) []receipt.Child {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.children = append(c.children, more...)
-	return slices.Clone(c.children)
+	c.children.mu.Lock()
+	defer c.children.mu.Unlock()
+	c.children.made = append(c.children.made, more...)
+	return slices.Clone(c.children.made)
+}
+
+// Pass returns a call of ref in the name of who made this call, and the context to make it with. A tool that only passes on what
+// it is asked for declares nothing itself: what it passes on gets what its caller would have got. It is a child of this call all
+// the same, in its receipt and in the log. If another signer's item is in the chain of this call, its child is one like others.
+func (c *Caller) Pass(ctx context.Context, ref model.Ref) (context.Context, *Call) {
+	of := c.call
+	call := &Call{Ref: ref, Project: of.Project, Principal: of.Principal, Tenant: of.Tenant, Door: of.Door, Stranger: of.Stranger,
+		Declared: of.Declared, Within: of.Within}
+	if c.foreign {
+		call.Stranger, call.Declared = true, false
+		return ctx, call
+	}
+	self := &Caller{ID: c.ID, secrets: c.secrets, children: c.children, call: of, unbound: true}
+	if c.above != nil {
+		self.Grants, self.stranger, self.unbound = c.above.Grants, c.above.stranger, c.above.unbound
+	}
+	return context.WithValue(ctx, callerKey{}, self), call
 }
 
 type callerKey struct{}

@@ -71,6 +71,7 @@ type Plan struct {
 	outputs   []string // of the project, to be made
 	toolPath  string   // of the tool's file, in the copy
 	configure func(secrets map[string]string) (map[string]any, error)
+	foreign   bool // an item of the chain is another signer's
 	ran       bool
 }
 
@@ -109,19 +110,19 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").Try("rye docs build")
 	}
 	from := &files{at: map[cas.Digest]source{}}
-	others := p.Stranger && !c.Declared // a link other than the tool run with Dev is another signer's
 	for _, it := range chain.Links {
 		link, own, err := k.admit(ctx, b, it, from)
 		if err != nil {
 			return nil, err
 		}
 		p.Chain, p.Stranger = append(p.Chain, link), p.Stranger || !own
-		others = others || !own && it.Ref != b.Dev
+		p.foreign = p.foreign || !own && it.Ref != b.Dev
 	}
 	var parent *grants.Grants
-	if p.caller != nil {
+	if p.caller != nil && !p.caller.unbound {
 		parent = &p.caller.Grants
 	}
+	others := c.Stranger && !c.Declared || p.foreign
 	if p.Grants, err = b.Allowed(p.tool, c.Ref, others, parent); err != nil {
 		return nil, err
 	}

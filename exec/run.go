@@ -79,7 +79,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		}
 		return nil, NotLogged(p.call.Ref, false, err)
 	}
-	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values}
+	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values, children: &children{}, call: p.call, above: p.caller, foreign: p.foreign || p.Dev}
 	r := &Result{ID: p.id, Began: p.kernel.Now()}
 	began := time.Now()
 	var did *primitive.Result

@@ -1,19 +1,16 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
-	"strings"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/spawn"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -37,9 +34,6 @@ type request struct {
 	progress *progress
 }
 
-// maxText is how long the line about an item may be that search finds.
-const maxText = 120
-
 func tools() []tool {
 	project := object{"type": "string", "description": "Absolute path in the project"}
 	item := func(more object) object {
@@ -60,7 +54,7 @@ func tools() []tool {
 			input: object{"type": "object", "required": []any{"query"}, "additionalProperties": false, "properties": object{
 				"query":        object{"type": "string", "description": "Words; an empty text finds all"},
 				"scope":        object{"type": "string", "description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
-				"limit":        object{"type": "integer", "minimum": 1.0, "maximum": float64(offer.MaxHits), "default": 10.0},
+				"limit":        object{"type": "integer", "minimum": 1.0, "maximum": float64(offer.MaxHits), "default": float64(primary.DefaultHits)},
 				"project_path": project,
 			}},
 			output: object{"type": "object", "properties": object{"total": object{"type": "integer"}, "results": object{"type": "array", "items": object{
@@ -94,35 +88,17 @@ func (r *request) ref() (model.Ref, error) {
 	return ref, nil
 }
 
-// item is the item of a request, as calls see it.
-func (r *request) item(ctx context.Context) (*ai.Item, error) {
+func search(ctx context.Context, r *request) (any, error) {
+	n, _ := jcs.Number(r.given["limit"])
+	return primary.Search(ctx, r.session, text(r.given, "query"), text(r.given, "scope"), int(n))
+}
+
+func load(ctx context.Context, r *request) (any, error) {
 	ref, err := r.ref()
 	if err != nil {
 		return nil, err
 	}
-	return r.session.Item(ctx, ref)
-}
-
-func search(ctx context.Context, r *request) (any, error) {
-	n, _ := jcs.Number(r.given["limit"])
-	found, err := calls.Search(ctx, r.session, text(r.given, "query"), text(r.given, "scope"), int(n), nil)
-	if err != nil {
-		return nil, err
-	}
-	hits := []any{}
-	for _, h := range found.Results {
-		about, _, _ := strings.Cut(cmp.Or(h.Description, h.Title), "\n")
-		hits = append(hits, object{"ref": h.Ref, "about": fault.Clip(about, maxText)})
-	}
-	return object{"total": found.Total, "results": hits}, nil
-}
-
-func load(ctx context.Context, r *request) (any, error) {
-	it, err := r.item(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return object{"ref": it.Ref.String(), "digest": it.Raw.String(), "text": string(it.Bytes)}, nil
+	return primary.Load(ctx, r.session, ref)
 }
 
 func execute(ctx context.Context, r *request) (any, error) {
@@ -135,41 +111,15 @@ func execute(ctx context.Context, r *request) (any, error) {
 		given = object{}
 	}
 	dry, _ := r.given["dry_run"].(bool)
-	if ref.Kind == "tool" {
-		return r.run(ctx, ref, given, dry)
-	}
-	it, err := r.session.Item(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	return calls.Text(it, given)
+	return r.run(ctx, ref, given, dry)
 }
 
-// run runs a tool. The user isn't present, but what they declare in their own tools counts: they have connected the agent.
+// run runs an item. The user isn't present, but what they declare in their own tools counts: they have connected the agent.
 func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool) (any, error) {
-	switch ref.ID {
-	case permission.Starts:
+	if ref == (model.Ref{Kind: "tool", ID: permission.Starts}) {
 		return r.thread(ctx, given, dry)
-	case permission.Return, permission.Reads:
-		return nil, fault.New(fault.Validation, "%q is for the model of a thread", ref).On("ref", ref.String())
 	}
-	call := &exec.Call{Ref: ref, Params: params.Values(given), Stranger: true, Declared: true, Dry: dry}
-	if dry {
-		p, err := r.session.Prepare(ctx, call)
-		if err != nil {
-			return nil, err
-		}
-		return object{"dry_run": true, "ref": ref.String(), "success": true}, p.Close()
-	}
-	result, err := r.session.Call(ctx, call, r.progress.sink())
-	if err != nil {
-		return nil, err
-	}
-	if result.Failed {
-		return nil, fault.New(fault.Code(cmp.Or(result.Code, string(fault.Failed))), "%q: %s", ref, cmp.Or(result.Failure, result.Ended, "the tool failed")).
-			On("ref", ref.String()).On("receipt", result.Digest.String()).On("data", result.Value)
-	}
-	return object{"ref": ref.String(), "success": true, "data": result.Value, "receipt": result.Digest.String()}, nil
+	return primary.Execute(ctx, r.session, &exec.Call{Ref: ref, Stranger: true, Declared: true, Dry: dry}, given, r.progress.sink())
 }
 
 // thread starts a thread and follows it to its end.

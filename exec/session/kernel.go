@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/primitive/resilient"
 	"github.com/rye-build/rye/exec/primitive/starlark"
@@ -68,9 +69,13 @@ func (s *Session) primitives() map[string]primitive.Primitive {
 		modules = filepath.Join(osfile.Unlinked(s.w.Cache.Path), "wasm")
 	}
 	version := s.version()
+	var functions function.Functions
+	if s.o.Functions != nil {
+		functions = s.o.Functions(s)
+	}
 	return map[string]primitive.Primitive{
 		"rye/core/primitives/http_client": &httpclient.Client{Agent: "rye/" + version},
-		"rye/core/primitives/rye":         s.o.Functions,
+		"rye/core/primitives/rye":         functions,
 		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: m, Self: guest(s.o.Self, "starlark")},
 		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: m},
 		"rye/core/primitives/wasm":        &wasm.Wasm{Machine: m, Self: guest(s.o.Self, "wasm"), Cache: modules},

@@ -36,8 +36,8 @@ type Options struct {
 	Host    env.Host // what programs that calls start have of this machine
 	Keys    Keys
 	Keyring secret.Keyring // nil: the system has none
-	// Functions are what tools may have this program do, by name.
-	Functions function.Functions
+	// Functions returns what tools may have this program do in a session, by name; nil: nothing.
+	Functions func(*Session) function.Functions
 }
 
 // A Mode says which items run. The zero value runs what the lock pins and refuses a working tree that differs, or, without a

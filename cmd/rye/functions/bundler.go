@@ -59,11 +59,11 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 	}
 	// A bundle is meant by its id: a tool reads no archives from wherever they are.
 	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
-		return no(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
+		return function.No(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
 	}
 	v, err := do(ctx, places.Unattended(a, c.Files.Project, c.Errs))
 	if err != nil {
-		return no(ctx, err)
+		return function.No(ctx, err)
 	}
 	v["success"] = true
 	return v, nil

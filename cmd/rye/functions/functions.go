@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/ai/capability"
-	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/primitive/function"
@@ -18,6 +17,9 @@ func Functions(a *cli.App) function.Functions {
 			return bundlerFunction(ctx, a, c, p)
 		}),
 		"lint": lint.Function(places.Machine(a)),
+		"sign": function.Of(SignNeeds, func(ctx context.Context, c *function.Call, p SignParams) (any, error) {
+			return signFunction(ctx, a, c, p)
+		}),
 		"system": function.Of(SystemNeeds, func(ctx context.Context, c *function.Call, p SystemParams) (any, error) {
 			return systemFunction(ctx, a, c, p)
 		}),
@@ -35,22 +37,3 @@ func capabilityFor(verb, kind, id string) capability.Capability {
 	c, _ := capability.Parse(verb + ":" + kind + ":*")
 	return c
 }
-
-// no returns a function's answer to an error, in the words of the command. If the call was cancelled, it returns the cause.
-func no(ctx context.Context, err error) (any, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	f := fault.Of(err)
-	v := map[string]any{"success": false, "error": f.Text, "code": f.Code}
-	if len(f.Why) > 0 {
-		v["why"] = f.Why
-	}
-	if len(f.Hint) > 0 {
-		v["hint"] = f.Hint
-	}
-	return v, nil
-}
-
-// yes is the answer of a function that has done it.
-func yes(data any) (any, error) { return map[string]any{"success": true, "data": data}, nil }

@@ -68,11 +68,11 @@ func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemP
 	}
 	switch {
 	case len(data) == 0:
-		return no(ctx, unknownItem(p.Item, systemItems))
+		return function.No(ctx, unknownItem(p.Item, systemItems))
 	case p.Item == itemAll:
-		return yes(data)
+		return function.Yes(data)
 	}
-	return yes(data[p.Item])
+	return function.Yes(data[p.Item])
 }
 
 // systemPaths are the places that rye works with, nil where there is none.

@@ -88,17 +88,17 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 	takes, level := levels[p.Level]
 	switch {
 	case p.LogDir != nil:
-		return no(ctx, &fault.Error{Code: fault.Validation, Hint: []string{"rye docs audit"},
+		return function.No(ctx, &fault.Error{Code: fault.Validation, Hint: []string{"rye docs audit"},
 			Text: "log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is"})
 	case !level:
-		return no(ctx, items.Unknown("level", p.Level, slices.Sorted(maps.Keys(levels))))
+		return function.No(ctx, items.Unknown("level", p.Level, slices.Sorted(maps.Keys(levels))))
 	case len(asked(p.Item, telemetryItems)) == 0:
-		return no(ctx, unknownItem(p.Item, telemetryItems))
+		return function.No(ctx, unknownItem(p.Item, telemetryItems))
 	}
 	b := places.Unattended(a, c.Files.Project, c.Errs)
 	dirs, err := audits.Dirs(b)
 	if err != nil {
-		return no(ctx, err)
+		return function.No(ctx, err)
 	}
 	t := telemetry{ctx: ctx, dir: dirs.Log, limit: min(max(p.Limit, 1), mostCalls)}
 	if self := exec.CallerOf(ctx); self != nil {
@@ -116,14 +116,14 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 			v, err = t.stats()
 		}
 		if err != nil {
-			return no(ctx, err)
+			return function.No(ctx, err)
 		}
 		data[item] = v
 	}
 	if p.Item == itemAll {
-		return yes(data)
+		return function.Yes(data)
 	}
-	return yes(data[p.Item])
+	return function.Yes(data[p.Item])
 }
 
 // A telemetry reads the log.

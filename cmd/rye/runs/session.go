@@ -2,12 +2,14 @@ package runs
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/session"
 )
@@ -37,7 +39,12 @@ func (c *mode) open(ctx context.Context, a *cli.App) (*Opened, error) {
 // Open opens a session of the project.
 func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 	o := places.Session(a)
-	o.Mode, o.Functions = m, toolFunctions(a)
+	o.Mode = m
+	o.Functions = func(s *session.Session) function.Functions {
+		all := primary.Functions(s)
+		maps.Copy(all, toolFunctions(a))
+		return all
+	}
 	w, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err

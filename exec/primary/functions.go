@@ -1,0 +1,136 @@
+package primary
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/search/query"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// Functions returns the functions of the tools rye/primary/rye_search, rye_load and rye_execute, for calls of a session. Each
+// needs the permission for the item that it is about. What execute runs gets what the caller of execute may have, and not what
+// that tool declares.
+func Functions(s *session.Session) function.Functions {
+	return function.Functions{
+		"search": function.Of(searching.needs, func(ctx context.Context, _ *function.Call, p searching) (any, error) {
+			found, err := Search(ctx, s, p.Query, p.Scope, p.Limit)
+			return answer(ctx, found, err)
+		}),
+		"load": function.Of(item.loads, func(ctx context.Context, _ *function.Call, p item) (any, error) {
+			ref, err := p.ref()
+			if err != nil {
+				return function.No(ctx, err)
+			}
+			file, err := Load(ctx, s, ref)
+			return answer(ctx, file, err)
+		}),
+		"execute": function.Of(execution.needs, func(ctx context.Context, c *function.Call, p execution) (any, error) {
+			done, err := p.run(ctx, s, c)
+			return answer(ctx, done, err)
+		}),
+	}
+}
+
+// answer is what a function returns.
+func answer(ctx context.Context, value map[string]any, err error) (any, error) {
+	if err != nil {
+		return function.No(ctx, err)
+	}
+	return function.Yes(value)
+}
+
+// need is one permission; one for everything where the words name nothing, which is refused later.
+func need(verb, kind, id string) function.Need {
+	c, err := capability.For(verb, kind, id)
+	if err != nil {
+		c, _ = capability.Parse(verb + ":*:*")
+	}
+	return function.Need{Permissions: []capability.Capability{c}}
+}
+
+type searching struct {
+	Query string `json:"query"`
+	Scope string `json:"scope"`
+	Limit int    `json:"limit"`
+}
+
+func (p searching) needs() function.Need {
+	if s, err := query.ParseScope(p.Scope); err == nil && s.Kind != "" {
+		return need(capability.Search, s.Kind, s.ID)
+	}
+	return need(capability.Search, "*", "*")
+}
+
+type item struct {
+	Kind string `json:"item_type"`
+	ID   string `json:"item_id"`
+}
+
+func (p item) ref() (model.Ref, error) {
+	ref, err := model.ParseRef(p.Kind + ":" + p.ID)
+	if err != nil {
+		return ref, fault.Wrap(err, "invalid item: %v", err)
+	}
+	return ref, nil
+}
+
+func (p item) loads() function.Need { return need(capability.Load, p.Kind, p.ID) }
+
+type execution struct {
+	Kind       string          `json:"item_type"`
+	ID         string          `json:"item_id"`
+	Parameters json.RawMessage `json:"parameters"`
+	Dry        bool            `json:"dry_run"`
+}
+
+func (p execution) needs() function.Need { return need(capability.Execute, p.Kind, p.ID) }
+
+// run runs the item in the name of who called the tool.
+func (p execution) run(ctx context.Context, s *session.Session, c *function.Call) (map[string]any, error) {
+	ref, err := item{p.Kind, p.ID}.ref()
+	if err != nil {
+		return nil, err
+	}
+	given, err := Parameters(p.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	ctx, call := exec.CallerOf(ctx).Pass(ctx, ref)
+	call.Dry = p.Dry
+	return Execute(ctx, s, call, given, spoken{c})
+}
+
+// Parameters reads what an item is given: an object, or a string that has one.
+func Parameters(text []byte) (map[string]any, error) {
+	if len(text) == 0 {
+		return object{}, nil
+	}
+	v, err := jcs.Parse(text)
+	if s, ok := v.(string); err == nil && ok {
+		v, err = jcs.Parse([]byte(s))
+	}
+	given, ok := v.(object)
+	if err == nil && v == nil {
+		given, ok = object{}, true
+	}
+	if err != nil || !ok {
+		return nil, fault.New(fault.Validation, "parameters must be an object")
+	}
+	return given, nil
+}
+
+// spoken passes on what a tool writes meanwhile: its value comes in the answer.
+type spoken struct{ *function.Call }
+
+func (s spoken) Emit(_ primitive.Stream, b []byte) error {
+	_, err := s.Errs.Write(b)
+	return err
+}
