@@ -215,6 +215,11 @@ func (p *Plan) action() error {
 	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, cmp.Or(p.Work, p.scratch.Home)
 	p.Action.Files, p.Action.Own, p.Action.Pure, p.Action.Tool = files, p.copied.Root, p.tool.Pure, p.call.Ref.String()
 	p.Action.Permissions, p.Action.Stranger = p.Grants.Permissions, p.stranger()
+	for _, l := range p.Chain {
+		p.Action.Links = append(p.Action.Links, l.Item.Ref.String())
+	}
+	p.Action.Share = fmt.Sprintf("%q %q %s", p.call.Principal, p.call.Tenant, p.Set)
+	p.Action.Scratch, p.Action.Hold = p.scratch.Dir, p.hold
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
@@ -73,6 +74,10 @@ type Plan struct {
 	configure func(secrets map[string]string) (map[string]any, error)
 	foreign   bool // an item of the chain is another signer's
 	ran       bool
+
+	mu     sync.Mutex
+	closed bool
+	holds  int // by what lives longer than the action
 }
 
 // A Link is one item of a chain, as it was admitted.
@@ -172,8 +177,32 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	return p, nil
 }
 
-// Close ends the use of what was prepared.
+// Close ends the use of what was prepared, once everything that holds it has released it.
 func (p *Plan) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed = true; p.holds > 0 {
+		return nil
+	}
+	return p.free()
+}
+
+// hold keeps the files of the action for what lives longer. It implements primitive.Action.Hold.
+func (p *Plan) hold() (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds++
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.holds--; p.holds == 0 && p.closed {
+			_ = p.free() // what is left is removed with the cache
+		}
+	})
+}
+
+// free removes and closes what was prepared. The mutex is held.
+func (p *Plan) free() error {
 	var errs []error
 	for _, program := range p.Action.Programs {
 		if program.File != nil {

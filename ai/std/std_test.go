@@ -225,12 +225,12 @@ func TestExecutors(t *testing.T) {
 			m = next
 		}
 	}
-	if primitives != 5+4 { // extractors have no executor either
+	if primitives != 6+4 { // extractors have no executor either
 		t.Errorf("%d primitives", primitives)
 	}
 	for _, id := range []string{
 		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime", "runtimes/python_function_runtime",
-		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm", "runtimes/wasm_runtime", "primitives/rye", "system/system", "telemetry/telemetry",
+		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm", "runtimes/wasm_runtime", "primitives/rye", "primitives/mcp", "runtimes/mcp_stdio_runtime", "runtimes/mcp_http_runtime", "system/system", "telemetry/telemetry",
 		"bundler/bundler", "runtimes/python/function", "runtimes/python/script", "runtimes/node/node",
 	} {
 		if m := found["tool:rye/core/"+id]; m == nil || m.Tool == nil {
@@ -334,7 +334,7 @@ func TestKnowledge(t *testing.T) {
 	}
 	slices.Sort(topics)
 	want := []string{"answers", "audit", "budgets", "build", "bundles", "chain", "ci", "coming-from", "commands", "conditions", "core-tools", "design",
-		"directive-format", "errors", "exec", "extractors", "hooks", "items", "keys", "knowledge-format", "lock", "lsp", "mcp", "overview",
+		"directive-format", "errors", "exec", "extractors", "hooks", "items", "keys", "knowledge-format", "lock", "lsp", "mcp", "mcp-servers", "overview",
 		"packages", "policy", "providers", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces",
 		"starlark", "store", "threads", "threat-model", "tool-format", "transcripts", "vendoring", "wasm", "what-to-commit"}
 	if !slices.Equal(topics, want) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 )
 
 var update = flag.Bool("update", false, "rewrite goldens")
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"rye":      main,
 		"probe":    probeMain,
+		"mcptest":  func() { os.Exit(mcptest.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
 		"rye-wait": func() { os.Exit(cli.Run(cli.ThisHost(), append(commands(), waitCommand()), os.Args[1:])) },
 	})
 }

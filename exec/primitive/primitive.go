@@ -50,8 +50,16 @@ type Action struct {
 	// Pure says that the tool promises the same value for the same parameters, so what has a clock or chance to offer
 	// doesn't.
 	Pure bool
-	// Tool is the ref of the tool that it is of.
-	Tool string
+	// Tool is the ref of the tool that it is of, and Links are those of its chain, from the tool to the primitive.
+	Tool  string
+	Links []string
+	// Share tells callers apart: nothing that lives longer than an action is shared by actions that have another one.
+	Share string
+	// Scratch is the directory, of this action alone, that has Dir and other directories that may be written.
+	Scratch string
+	// Hold keeps the files of the action until release is called, for what lives longer than the action. It is called while
+	// the action runs; nil: nothing ends with the action.
+	Hold func() (release func())
 	// Identity is the digest of all that decides what a pure tool gives, and who vouches for it: equal ones may have the same
 	// answer. It is zero where there is a secret in the action.
 	Identity cas.Digest

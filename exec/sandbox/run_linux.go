@@ -258,6 +258,7 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 		t.proxy = x.Serve
 		out.Enforced = append(out.Enforced, "proxy")
 	}
+	s.trying(out)
 	v := s.supervise(ctx, &t.command, sync.OnceFunc(func() { close(stop) }))
 	defer v.release()
 	last, placed, exit, err := m.converse(ctx, t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,9 @@ type Spec struct {
 	Deny    []string    // that may not be used, though Read or Write has a directory above them
 	Network Network
 	Limits  Limits
+	// Trying is called before each try to start the program, with what will be enforced: once the program has said something,
+	// the last call is true. Optional.
+	Trying func(level floor.Level, enforced []string) `json:"-"`
 }
 
 // A Machine runs programs in sandboxes. It may be used by many goroutines.
@@ -143,6 +147,13 @@ func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Outcome, er
 		return nil, context.Cause(ctx)
 	}
 	return m.run(ctx, s, c)
+}
+
+// trying says what a try will enforce.
+func (s *Spec) trying(o *Outcome) {
+	if s.Trying != nil {
+		s.Trying(o.Level, slices.Clone(o.Enforced))
+	}
 }
 
 // A supervisor limits the time and the output of a run, and remembers what ended it: the first reason counts.

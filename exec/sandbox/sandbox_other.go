@@ -28,13 +28,14 @@ func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, er
 	defer cancel()
 	v := s.supervise(ctx, &c, cancel)
 	defer v.release()
-	exit, err := proc.Run(inner, c)
-	out := &Outcome{Level: s.Level, Ended: v.reason()}
-	if exit == nil || err != nil && out.Ended == "" {
-		return nil, err
-	}
+	out := &Outcome{Level: s.Level}
 	if s.Level >= floor.Limits {
 		out.Enforced = []string{"wall", "output"}
+	}
+	s.trying(out)
+	exit, err := proc.Run(inner, c)
+	if out.Ended = v.reason(); exit == nil || err != nil && out.Ended == "" {
+		return nil, err
 	}
 	out.Exit, out.Usage = *exit, v.usage(*exit)
 	return out, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
+	"github.com/rye-build/rye/exec/primitive/mcp"
 	"github.com/rye-build/rye/exec/primitive/resilient"
 	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
@@ -75,6 +76,7 @@ func (s *Session) primitives() map[string]primitive.Primitive {
 	}
 	return map[string]primitive.Primitive{
 		"rye/core/primitives/http_client": &httpclient.Client{Agent: "rye/" + version},
+		"rye/core/primitives/mcp":         &mcp.Client{Machine: m, Version: version},
 		"rye/core/primitives/rye":         functions,
 		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: m, Self: guest(s.o.Self, "starlark")},
 		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: m},

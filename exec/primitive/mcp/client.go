@@ -1,0 +1,294 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// MaxMessage is how many bytes a message of a server may have where nothing else is declared.
+const MaxMessage = 4 << 20
+
+// A Client is the primitive.
+type Client struct {
+	Machine *sandbox.Machine
+	Version string // of rye, which servers are told
+
+	idle time.Duration // 0: idleTime
+
+	mu     sync.Mutex
+	closed bool
+	kept   map[string]*connection // that take calls, by their keys
+	all    sync.WaitGroup         // connections that are open
+}
+
+// Starts implements primitive.Starter.
+func (c *Client) Starts(config map[string]any) []string {
+	if command, ok := config["command"].(string); ok && config["transport"] == "stdio" {
+		return []string{command}
+	}
+	return nil
+}
+
+var errTime = errors.New("the time is over")
+
+// Run implements primitive.Primitive.
+func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	q, err := newRequest(a)
+	if err != nil {
+		return nil, err
+	}
+	dial, err := c.dialer(a, q)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	limited, stop := context.WithTimeoutCause(ctx, q.wall, errTime)
+	defer stop()
+	inner, cancel := context.WithCancelCause(limited)
+	defer cancel(nil)
+	k, err := c.take(inner, a, q, dial)
+	if k == nil {
+		return nil, err
+	}
+	x := &call{request: q, connection: k, to: to, cancel: cancel, began: began, told: make(chan string, 64)}
+	if err == nil {
+		err = x.make(inner)
+	}
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		c.give(k, false)
+		return nil, refused.error
+	}
+	r := x.result(ctx, limited, err)
+	if x.unusable {
+		if err := k.peer.started(); err != nil {
+			c.give(k, true)
+			return nil, err
+		}
+	}
+	c.give(k, x.unusable)
+	return r, nil
+}
+
+// dialer returns what makes the way to a server.
+func (c *Client) dialer(a *primitive.Action, q *request) (func(func()) (peer, error), error) {
+	switch a.Config["transport"] {
+	case "stdio":
+		cmd, err := command(a)
+		if err != nil {
+			return nil, err
+		}
+		return func(changed func()) (peer, error) { return c.start(a, *cmd, q.message, changed) }, nil
+	}
+	return nil, fmt.Errorf("config.transport must be stdio or http, not %v", a.Config["transport"])
+}
+
+// A refusal is an error before the server was asked to do anything.
+type refusal struct{ error }
+
+// A call is one action.
+type call struct {
+	*request
+	*connection
+	to     primitive.Sink // may be nil
+	cancel context.CancelCauseFunc
+	began  time.Time
+	told   chan string // progress
+
+	sent     bool // the server was asked to do it
+	unusable bool // the connection is
+	large    bool // the value is too long
+	value    any
+	failed   bool
+	failure  string
+}
+
+// A sinkError says that the sink has enough.
+type sinkError struct{ error }
+
+// make does what the action says.
+func (x *call) make(ctx context.Context) error {
+	if x.tool == "" {
+		v, err := x.announcement(ctx)
+		x.value = v
+		if err == nil {
+			err = x.emit()
+		}
+		return err
+	}
+	if err := x.check(ctx); err != nil {
+		return err
+	}
+	token := x.last.Add(1)
+	x.calls.Store(token, x)
+	defer x.calls.Delete(token)
+	params := &mcp.CallToolParams{Name: x.tool, Arguments: x.arguments}
+	params.SetProgressToken(token)
+	type end struct {
+		r   *mcp.CallToolResult
+		err error
+	}
+	settled := &track{settled: make(chan struct{})}
+	ended := make(chan end, 1)
+	x.sent = true
+	go func() {
+		r, err := x.session.CallTool(context.WithValue(ctx, trackKey{}, settled), params)
+		ended <- end{r, err}
+	}()
+	var lost error
+	for {
+		select {
+		case text := <-x.told:
+			if lost == nil && x.to != nil {
+				if err := x.to.Emit(primitive.Stderr, []byte(text+"\n")); err != nil {
+					lost = &sinkError{err}
+					x.cancel(lost)
+				}
+			}
+		case e := <-ended:
+			if e.err == nil && ctx.Err() == nil {
+				if err := x.read(e.r); err != nil {
+					return err
+				}
+				return x.emit()
+			}
+			if ctx.Err() != nil {
+				x.unusable = !x.settles(settled)
+				return context.Cause(ctx)
+			}
+			return e.err
+		}
+	}
+}
+
+// settles reports whether the server answers a cancelled call soon.
+func (x *call) settles(t *track) bool {
+	if _, here := x.peer.(*process); !here {
+		return true
+	}
+	timer := time.NewTimer(lastWord)
+	defer timer.Stop()
+	select {
+	case <-t.settled:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// progress passes on what the server says of a call that runs.
+func (k *connection) progress(_ context.Context, n *mcp.ProgressNotificationClientRequest) {
+	token, ok := jcs.Number(n.Params.ProgressToken)
+	if !ok {
+		return
+	}
+	v, ok := k.calls.Load(int64(token))
+	if !ok {
+		return
+	}
+	p := n.Params
+	text := fmt.Sprint(p.Progress)
+	if p.Total > 0 {
+		text += fmt.Sprintf(" of %v", p.Total)
+	}
+	if p.Message != "" {
+		text += ": " + p.Message
+	}
+	select {
+	case v.(*call).told <- clean(strings.Join(strings.Fields(text), " ")):
+	default: // it tells more than is listened to
+	}
+}
+
+// emit passes on the value.
+func (x *call) emit() error {
+	line, err := jcs.Append(nil, x.value)
+	if text, ok := x.value.(string); ok && err == nil {
+		line = []byte(strings.TrimSuffix(text, "\n"))
+	}
+	if err != nil {
+		x.value, x.failed, x.failure = nil, true, fmt.Sprintf("the server %q answered what can't be passed on: %v", x.server, err)
+		return nil
+	}
+	if int64(len(line))+1 > x.output {
+		x.value, x.large = nil, true
+		return &brokenError{fmt.Sprintf("the answer has more than %d bytes", x.output), true}
+	}
+	if x.to == nil {
+		return nil
+	}
+	if err := x.to.Emit(primitive.Stdout, append(line, '\n')); err != nil {
+		return &sinkError{err}
+	}
+	return nil
+}
+
+// result says how the call ended. ctx is the caller's, and limited has the call's time.
+func (x *call) result(ctx, limited context.Context, err error) *primitive.Result {
+	r := &primitive.Result{Value: x.value, Failed: x.failed, Failure: x.failure}
+	said, wire := fmt.Sprintf("the server %q", x.server), (*jsonrpc.Error)(nil)
+	sink, much := (*sinkError)(nil), (*brokenError)(nil)
+	switch {
+	case err == nil:
+	case errors.As(err, &sink):
+		r.Ended, r.Failure = "cancelled", "its output can't be passed on: "+sink.Error()
+	case errors.As(err, &much) && much.output && x.large:
+		r.Ended, r.Failure = "output", said+": "+much.why
+	case ctx.Err() != nil:
+		r.Ended, r.Failure = "cancelled", "cancelled"
+		x.unusable = x.unusable || !x.opened()
+	case limited.Err() != nil:
+		r.Ended, r.Failure = "timeout", fmt.Sprintf("%s did not answer within %s", said, x.wall)
+		x.unusable = x.unusable || !x.opened()
+	case errors.As(err, &wire) && x.opened():
+		r.Failure = fmt.Sprintf("%s answered with the error %d: %s", said, wire.Code, clean(wire.Message))
+	default:
+		x.unusable = true
+		r.Failure, r.Ended = x.broken(said, err)
+	}
+	r.Failed = r.Failed || err != nil
+	r.Level, r.Enforced = x.peer.enforced()
+	r.Usage = map[string]int64{"wall_ms": time.Since(x.began).Milliseconds()}
+	if r.Failed && r.Ended == "" {
+		r.Trouble = &primitive.Trouble{Undone: !x.sent}
+		if x.unusable {
+			r.Trouble.Type = "ConnectionError"
+		}
+	}
+	return r
+}
+
+// opened reports whether the connection was ever open.
+func (x *call) opened() bool {
+	select {
+	case <-x.ready:
+		return x.connection.err == nil
+	default:
+		return false
+	}
+}
+
+// broken says why a connection is of no use, and which limit ended the server, if one did.
+func (x *call) broken(said string, err error) (failure, ended string) {
+	why, ended := x.peer.broken()
+	why = cmp.Or(why, clean(err.Error()))
+	verb := "can't be used"
+	if x.opened() {
+		verb = "failed during the call"
+	}
+	return fmt.Sprintf("%s %s: %s", said, verb, why), ended
+}

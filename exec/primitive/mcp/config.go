@@ -1,0 +1,146 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A request is what an action asks for.
+type request struct {
+	server     string // what messages call it
+	tool       string // "": what the server announces
+	definition cas.Digest
+	arguments  map[string]any
+	wall       time.Duration
+	output     int64 // bytes that the value may have
+	message    int64 // bytes that a message may have
+	key        string
+}
+
+func newRequest(a *primitive.Action) (*request, error) {
+	q := &request{server: serverOf(a), wall: a.Wall(), arguments: map[string]any{}, message: MaxMessage}
+	q.output = a.Sandbox.Limits.OrDefaults().Output
+	if n := a.Sandbox.Limits.Output; n > 0 {
+		q.message = n
+	}
+	if q.wall <= 0 {
+		q.wall = sandbox.DefaultLimits().Wall
+	}
+	q.key = key(a)
+	q.tool, _ = a.Config["tool_name"].(string)
+	if q.tool == "" {
+		return q, nil
+	}
+	text, _ := a.Config["definition"].(string)
+	var err error
+	if q.definition, err = cas.ParseDigest(text); err != nil {
+		return nil, fmt.Errorf("config.definition must be the digest of the tool's definition: %w", err)
+	}
+	if given, ok := a.Config["arguments"]; ok {
+		text, _ := given.(string)
+		v, err := jcs.Parse([]byte(text))
+		object, ok := v.(map[string]any)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("config.arguments must be a JSON object, like {params_json}, not %.100v", given)
+		}
+		q.arguments = object
+	}
+	return q, nil
+}
+
+// serverOf is the ref of the item of the server: the link before the runtime, or the tool where there is none.
+func serverOf(a *primitive.Action) string {
+	if n := len(a.Links); n >= 3 {
+		return a.Links[n-3]
+	}
+	return a.Tool
+}
+
+// perCall are the entries of a configuration that a server isn't started with.
+var perCall = []string{"tool_name", "definition", "arguments", "timeout"}
+
+// key is what calls must have in common to share a server. It is a digest, because there are secrets in it.
+func key(a *primitive.Action) string {
+	config := maps.Clone(a.Config)
+	for _, name := range perCall {
+		delete(config, name)
+	}
+	programs := map[string]string{}
+	for name, p := range a.Programs {
+		programs[name] = p.Path
+	}
+	spec := a.Sandbox
+	spec.Limits.Wall = 0
+	text, err := json.Marshal(map[string]any{"config": config, "env": a.Env, "dir": a.Dir, "programs": programs, "share": a.Share, "stranger": a.Stranger})
+	if err != nil {
+		return "" // not JSON, so the primitive refuses the configuration
+	}
+	// The directories of the first call take the place of those of all others.
+	whole := anonymous(string(text), a.Scratch, "scratch")
+	uses := a.Own != "" && whole != anonymous(whole, a.Own, "own")
+	if !uses && a.Own != "" {
+		spec.Read = slices.DeleteFunc(slices.Clone(spec.Read), func(path string) bool { return path == a.Own })
+	}
+	if text, err = json.Marshal(spec); err != nil {
+		return ""
+	}
+	return cas.Sum([]byte(whole + "\n" + anonymous(string(text), a.Scratch, "scratch"))).String()
+}
+
+// anonymous replaces a path in JSON.
+func anonymous(text, path, by string) string {
+	if path == "" {
+		return text
+	}
+	quoted, err := json.Marshal(path)
+	if err != nil {
+		return text
+	}
+	return strings.ReplaceAll(text, strings.Trim(string(quoted), `"`), "{"+by+"}")
+}
+
+// environment is what the server's process gets.
+func environment(a *primitive.Action) ([]string, error) {
+	set, _ := a.Config["env"].(map[string]any)
+	all := slices.DeleteFunc(slices.Clone(a.Env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		_, again := set[name]
+		return again
+	})
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		text, ok := set[name].(string)
+		if !ok {
+			return nil, fmt.Errorf("the variable %q must be a string, not %v", name, set[name])
+		}
+		if err := env.Check(name, text); err != nil {
+			return nil, fmt.Errorf("config.env: %w", err)
+		}
+		all = append(all, name+"="+text)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// directory is where the server starts.
+func directory(a *primitive.Action) (string, error) {
+	v, ok := a.Config["cwd"]
+	if !ok {
+		return a.Dir, nil
+	}
+	dir, _ := v.(string)
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("config.cwd must be an absolute path, not %v", v)
+	}
+	return filepath.Clean(dir), nil
+}

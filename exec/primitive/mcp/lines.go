@@ -1,0 +1,257 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+const (
+	// burst and perSecond are how many requests and notifications of a server are looked at; more are dropped.
+	burst     = 200
+	perSecond = 100
+	// queue is how many messages may wait for a server that doesn't read.
+	queue = 64
+)
+
+const toolsChanged = "notifications/tools/list_changed"
+
+// A brokenError says how a server broke the protocol, and so why it was ended.
+type brokenError struct {
+	why    string
+	output bool // it sent too much
+}
+
+func (e *brokenError) Error() string { return e.why }
+
+// lines is the connection to a server that has a message on each line.
+type lines struct {
+	most    int64  // bytes of a message
+	changed func() // is called when the server says that its tools are others
+	to      io.WriteCloser
+
+	messages chan []byte // lines of the server; closed at their end
+	out      chan []byte
+	closed   chan struct{}
+	once     sync.Once
+	ended    atomic.Bool // the server has ended its output
+
+	mu      sync.Mutex
+	broken  *brokenError
+	waiting map[jsonrpc.ID]*track
+	tokens  float64
+	filled  time.Time
+}
+
+// A track notices the answer to the requests that are sent with its context.
+type track struct {
+	sent    bool
+	settled chan struct{}
+}
+
+type trackKey struct{}
+
+func newLines(from io.Reader, to io.WriteCloser, most int64, changed func()) *lines {
+	l := &lines{
+		most: most, changed: changed, to: to, messages: make(chan []byte), out: make(chan []byte, queue), closed: make(chan struct{}),
+		waiting: map[jsonrpc.ID]*track{}, tokens: burst, filled: time.Now(),
+	}
+	go l.receive(bufio.NewReaderSize(from, 64<<10))
+	go l.send()
+	return l
+}
+
+// Connect implements mcp.Transport. There is one connection.
+func (l *lines) Connect(context.Context) (mcp.Connection, error) { return l, nil }
+
+// SessionID implements mcp.Connection.
+func (l *lines) SessionID() string { return "" }
+
+// Close implements mcp.Connection.
+func (l *lines) Close() error {
+	l.once.Do(func() {
+		close(l.closed)
+		l.to.Close()
+	})
+	return nil
+}
+
+// fail ends the connection because the server broke the protocol.
+func (l *lines) fail(e *brokenError) error {
+	l.mu.Lock()
+	if l.broken == nil {
+		l.broken = e
+	}
+	e = l.broken
+	l.mu.Unlock()
+	l.Close()
+	return e
+}
+
+// reason returns how the server broke the protocol; nil if it didn't.
+func (l *lines) reason() *brokenError {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
+}
+
+func (l *lines) receive(r *bufio.Reader) {
+	defer close(l.messages)
+	for {
+		line, err := l.line(r)
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			select {
+			case l.messages <- line:
+			case <-l.closed:
+				return
+			}
+		}
+		if err != nil {
+			l.ended.Store(true)
+			return
+		}
+		if int64(len(line)) > l.most {
+			return
+		}
+	}
+}
+
+// line reads a line, or the beginning of one that is too long.
+func (l *lines) line(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); err != bufio.ErrBufferFull || int64(len(line)) > l.most+1 {
+			return line, err
+		}
+	}
+}
+
+// Read implements mcp.Connection.
+func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-l.closed:
+			return nil, io.EOF
+		case line, ok := <-l.messages:
+			if !ok {
+				return nil, io.EOF
+			}
+			message, err := decode(line, l.most)
+			if err != nil {
+				return nil, l.fail(err)
+			}
+			if l.counts(message) {
+				return message, nil
+			}
+		}
+	}
+}
+
+// decode reads a message of a server.
+func decode(line []byte, most int64) (jsonrpc.Message, *brokenError) {
+	if int64(len(line)) > most {
+		return nil, &brokenError{fmt.Sprintf("it sent a message of more than %d bytes", most), true}
+	}
+	no := func(what string) (jsonrpc.Message, *brokenError) {
+		return nil, &brokenError{fmt.Sprintf("its standard output is for messages, and it wrote %s: %q", what, fault.Clip(string(line), 200)), false}
+	}
+	if !json.Valid(line) { // which also bounds how deep it nests
+		return no("a line that is not JSON")
+	}
+	message, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		return no("JSON that is not a message")
+	}
+	return message, nil
+}
+
+// counts reports whether a message is for the session. Answers that were not asked for and too many notifications aren't.
+func (l *lines) counts(message jsonrpc.Message) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch m := message.(type) {
+	case *jsonrpc.Response:
+		t, asked := l.waiting[m.ID]
+		delete(l.waiting, m.ID)
+		if t != nil {
+			close(t.settled)
+		}
+		return asked
+	case *jsonrpc.Request:
+		if m.Method == toolsChanged {
+			l.changed()
+		}
+		now := time.Now()
+		l.tokens = min(burst, l.tokens+now.Sub(l.filled).Seconds()*perSecond)
+		l.filled = now
+		if l.tokens < 1 {
+			return false
+		}
+		l.tokens--
+	}
+	return true
+}
+
+// Write implements mcp.Connection.
+func (l *lines) Write(ctx context.Context, message jsonrpc.Message) error {
+	text, err := jsonrpc.EncodeMessage(message)
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	q, request := message.(*jsonrpc.Request)
+	if request && q.IsCall() {
+		t, _ := ctx.Value(trackKey{}).(*track)
+		l.mu.Lock()
+		if t != nil && !t.sent {
+			t.sent = true
+		} else {
+			t = nil
+		}
+		l.waiting[q.ID] = t
+		l.mu.Unlock()
+	}
+	if !request {
+		select {
+		case l.out <- text:
+			return nil
+		default: // it asks, and doesn't read the answers
+			return l.fail(&brokenError{"it doesn't read the answers to its requests", false})
+		}
+	}
+	select {
+	case l.out <- text:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.closed:
+		return io.ErrClosedPipe
+	}
+}
+
+// send writes to the server what is to be sent. Close interrupts it.
+func (l *lines) send() {
+	for {
+		select {
+		case text := <-l.out:
+			if _, err := l.to.Write(text); err != nil {
+				return // the server has ended, or will
+			}
+		case <-l.closed:
+			return
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package mcptest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A conversation is with a server that misbehaves when its tool "echo" is called, and until then does what it should.
+type conversation struct {
+	out, errs io.Writer
+	id        json.RawMessage // of the call
+	end       int             // the status of the process, if it ends
+	ends      bool
+}
+
+func (c *conversation) line(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+
+func (c *conversation) answer(id json.RawMessage, text string) {
+	c.line(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, id, text) // text is such that Go quotes it as JSON does
+}
+
+// exit ends the server.
+func (c *conversation) exit(status int) { c.end, c.ends = status, true }
+
+// misdeeds are what a server does instead of answering a call, or beside it.
+func misdeeds() map[string]func(*conversation) {
+	return map[string]func(*conversation){
+		"dies":    func(c *conversation) { fmt.Fprintln(c.errs, "out of cheese"); c.exit(3) },
+		"babbles": func(c *conversation) { c.line("Server ready! \x1b[2J") },
+		"no-rpc":  func(c *conversation) { c.line(`{"hello": "world"}`) },
+		"half":    func(c *conversation) { fmt.Fprintf(c.out, `{"jsonrpc":"2.0","id":%s,"resu`, c.id); c.exit(0) },
+		"batch":   func(c *conversation) { c.line(`[{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}]`, c.id) },
+		"deep": func(c *conversation) {
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":%s`, c.id, strings.Repeat("[", 1<<20))
+		},
+		"nested":   func(c *conversation) { c.structured(strings.Repeat("[", 200) + strings.Repeat("]", 200)) },
+		"long":     func(c *conversation) { c.answer(c.id, strings.Repeat("x", 5<<20)) },
+		"longest":  func(c *conversation) { c.endless() },
+		"no-value": func(c *conversation) { c.line(`{"jsonrpc":"2.0","id":%s,"result":7}`, c.id) },
+		"no-part": func(c *conversation) {
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"spell"}]}}`, c.id)
+		},
+		"error": func(c *conversation) {
+			c.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no \u001b[2J cheese"}}`, c.id)
+		},
+		"hangs": func(*conversation) {},
+		// What follows is answered in the end.
+		"twice": func(c *conversation) { c.answer(c.id, "good"); c.answer(c.id, "bad") },
+		"unknown": func(c *conversation) {
+			c.answer(json.RawMessage("99"), "bad")
+			c.answer(json.RawMessage(`"x"`), "bad")
+			c.answer(c.id, "good")
+		},
+		"asks": func(c *conversation) {
+			for i, method := range []string{"sampling/createMessage", "elicitation/create", "roots/list", "ping", "made/up"} {
+				c.line(`{"jsonrpc":"2.0","id":"s%d","method":%q,"params":{"messages":[],"maxTokens":1,"message":"?","requestedSchema":{"type":"object"}}}`, i, method)
+			}
+			c.answer(c.id, "good")
+		},
+		"storm": func(c *conversation) {
+			for range 20_000 {
+				c.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			}
+			c.answer(c.id, "good")
+		},
+		"blank": func(c *conversation) { c.line(""); c.line("  \t"); c.answer(c.id, "good") },
+		"good":  func(c *conversation) { c.answer(c.id, "good") },
+	}
+}
+
+func (c *conversation) structured(v string) {
+	c.line(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":%s}}`, c.id, v)
+}
+
+// endless writes a line without an end.
+func (c *conversation) endless() {
+	for block := strings.Repeat("x", 1<<16); ; {
+		if _, err := io.WriteString(c.out, block); err != nil {
+			c.exit(1)
+			return
+		}
+	}
+}
+
+// atOnce are servers that misbehave before they are asked anything.
+func atOnce() map[string]func(*conversation) {
+	return map[string]func(*conversation){
+		"dead":    func(c *conversation) { fmt.Fprintln(c.errs, "no licence"); c.exit(4) },
+		"chatty":  func(c *conversation) { c.line("starting…") },
+		"silent":  func(*conversation) {},
+		"endless": func(c *conversation) { c.endless() },
+	}
+}
+
+// hostile is a server of the name that is the first argument.
+func hostile(args []string, in io.Reader, out, errs io.Writer) int {
+	if len(args) == 0 {
+		return 2
+	}
+	c := &conversation{out: out, errs: errs}
+	deed, early := atOnce()[args[0]]
+	if early {
+		deed(c)
+		if !c.ends {
+			_, _ = io.Copy(io.Discard, in)
+		}
+		return c.end
+	}
+	deed = misdeeds()[args[0]]
+	if deed == nil {
+		fmt.Fprintf(errs, "no server %q\n", args[0])
+		return 2
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 64<<20)
+	for !c.ends && lines.Scan() {
+		var q struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ ProtocolVersion string }
+		}
+		if json.Unmarshal(lines.Bytes(), &q) != nil || q.ID == nil {
+			continue
+		}
+		switch q.Method {
+		case "initialize":
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"hostile","version":"1"}}}`, q.ID)
+		case "tools/list":
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`, q.ID)
+		case "tools/call":
+			c.id = q.ID
+			deed(c)
+		case "":
+		default:
+			c.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}`, q.ID)
+		}
+	}
+	return c.end
+}

@@ -1,0 +1,198 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// unlimited is more time than a server lives.
+const unlimited = math.MaxInt32 * time.Second
+
+// A process is a server that was started.
+type process struct {
+	*lines
+	kill    context.CancelFunc
+	errs    *tail
+	held    func()
+	over    chan struct{} // closed when nothing of it is left
+	mu      sync.Mutex
+	level   floor.Level
+	means   []string
+	outcome *sandbox.Outcome // once it is over
+	err     error            // it was not started
+}
+
+// command makes the command of a server.
+func command(a *primitive.Action) (*proc.Command, error) {
+	name, _ := a.Config["command"].(string)
+	p, ok := a.Programs[name]
+	if !ok {
+		return nil, fmt.Errorf("the program %q was not looked for", name)
+	}
+	args, err := a.Args()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := directory(a)
+	if err != nil {
+		return nil, err
+	}
+	vars, err := environment(a)
+	if err != nil {
+		return nil, err
+	}
+	c := &proc.Command{Path: p.Path, Program: p.File, Args: args, Dir: dir, Env: vars}
+	return c, c.Check()
+}
+
+// start starts a server, which runs until it ends, or is stopped.
+func (c *Client) start(a *primitive.Action, command proc.Command, most int64, changed func()) (*process, error) {
+	in, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	from, out := io.Pipe()
+	ctx, kill := context.WithCancel(context.Background())
+	p := &process{lines: newLines(from, to, most, changed), kill: kill, errs: new(tail), over: make(chan struct{}), level: a.Sandbox.Level, held: func() {}}
+	if a.Hold != nil {
+		p.held = a.Hold()
+	}
+	spec := a.Sandbox
+	spec.Most = true
+	spec.Limits.Wall, spec.Limits.Output = unlimited, math.MaxInt64/2
+	spec.Trying = p.trying
+	command.Stdin, command.Stdout, command.Stderr = in, out, p.errs
+	go func() {
+		p.outcome, p.err = c.Machine.Run(ctx, spec, command)
+		in.Close()
+		out.Close()
+		p.held()
+		kill()
+		close(p.over)
+	}()
+	go func() {
+		<-p.closed
+		from.Close() // so that nothing waits for it to be read
+	}()
+	return p, nil
+}
+
+// trying notes what is enforced.
+func (p *process) trying(level floor.Level, means []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.level, p.means = level, means
+}
+
+func (p *process) enforced() (floor.Level, []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.level, p.means
+}
+
+// stop ends the server: at once, or when it has had a moment to end by itself, as it should when its input does.
+func (p *process) stop(grace time.Duration) {
+	p.Close()
+	if grace > 0 {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-p.over:
+		case <-timer.C:
+		}
+	}
+	p.kill()
+	<-p.over
+}
+
+// broken implements peer.
+func (p *process) broken() (why, ended string) {
+	if e := p.reason(); e != nil {
+		p.stop(0)
+		if e.output {
+			ended = "output"
+		}
+		return e.why, ended
+	}
+	if !p.ended.Load() {
+		p.stop(0)
+		return "", ""
+	}
+	p.stop(lastWord) // its own end says more than that it was ended
+	o := p.outcome
+	switch {
+	case o == nil:
+		return p.err.Error(), ""
+	case o.Ended == "cancelled":
+		why = "it closed its standard output"
+	case o.Ended != "":
+		return "it was ended by its limit, " + o.Ended, o.Ended
+	case o.Exit.Signal != "":
+		why = "it was ended by " + o.Exit.Signal
+	default:
+		why = fmt.Sprintf("it ended with status %d", o.Exit.Code)
+	}
+	if said := p.errs.String(); said != "" {
+		why += ": " + said
+	}
+	return why, ""
+}
+
+// started implements peer.
+func (p *process) started() error {
+	select {
+	case <-p.over:
+		if p.outcome == nil {
+			return p.err
+		}
+	default: // it runs
+	}
+	return nil
+}
+
+// maxSaid is how much of the end of what a server complains about is kept.
+const maxSaid = 2000
+
+// A tail keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, b[max(0, len(b)-maxSaid):]...)
+	t.kept = t.kept[max(0, len(t.kept)-maxSaid):]
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return clean(string(t.kept))
+}
+
+// clean returns what a server says of a failure, so that it can be shown.
+func clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return '\ufffd'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+	return fault.Clip(strings.TrimSpace(text), maxSaid)
+}

@@ -1,0 +1,85 @@
+package mcp
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rye-build/rye/exec/primitive/answer"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// read takes the answer of a call.
+func (x *call) read(r *mcp.CallToolResult) error {
+	v, err := value(r)
+	if err != nil {
+		return err
+	}
+	x.value = v
+	if no, why := answer.No(v); no {
+		x.failed, x.failure = true, why
+	}
+	if r.IsError {
+		x.failed = true
+		if why := texts(r); why != "" {
+			x.failure = why
+		}
+		if x.failure == "" {
+			x.failure = "it failed without a reason"
+		}
+	}
+	return nil
+}
+
+// value is what an answer says, in JSON's values.
+func value(r *mcp.CallToolResult) (any, error) {
+	if r.StructuredContent != nil {
+		return plain(r.StructuredContent)
+	}
+	parts := make([]any, 0, len(r.Content))
+	for _, c := range r.Content {
+		if text, ok := c.(*mcp.TextContent); ok && len(r.Content) == 1 {
+			return said(text.Text), nil
+		}
+		part, err := object(c)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	switch len(parts) {
+	case 0:
+		return nil, nil
+	case 1:
+		return parts[0], nil
+	}
+	return parts, nil
+}
+
+// said is the JSON in a text, or the text.
+func said(text string) any {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	if v, err := jcs.Parse([]byte(strings.TrimSpace(text))); err == nil {
+		return v
+	}
+	return text
+}
+
+// texts are those of an answer, for a reason.
+func texts(r *mcp.CallToolResult) string {
+	var all []string
+	for _, c := range r.Content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			all = append(all, text.Text)
+		}
+	}
+	return clean(strings.Join(all, "\n"))
+}
+
+// isUnknown reports whether an error says that the server doesn't know a method.
+func isUnknown(err error) bool {
+	var wire *jsonrpc.Error
+	return errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound
+}
