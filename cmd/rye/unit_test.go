@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/oauth/oauthtest"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -415,6 +416,7 @@ func TestSchemas(t *testing.T) {
 	words["mcp serve"] = []string{"-C", project}
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
 	words["auth set"], words["auth remove"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
+	words["auth login"] = []string{"b-token", oauthtest.New(t).URL + "/mcp", "--file"}
 	all := commands()
 	slices.SortStableFunc(all, func(a, b cli.Command) int { return cmp.Compare(b2i(b.Path == "store put"), b2i(a.Path == "store put")) })
 	for _, c := range all {
@@ -422,6 +424,9 @@ func TestSchemas(t *testing.T) {
 			continue
 		}
 		h, stdout, _ := testHost("HOME="+home, "LOCALAPPDATA="+home)
+		if c.Path == "auth login" {
+			h.Stderr = cli.Stream{Writer: new(browser)}
+		}
 		args := slices.Concat(strings.Fields(c.Path), []string{"--json"}, words[c.Path])
 		cli.Run(h, commands(), args)
 		var reply struct {

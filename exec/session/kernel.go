@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/oauth"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
@@ -56,8 +57,10 @@ func (s *Session) newKernel() (*exec.Kernel, error) {
 	return k, nil
 }
 
-func (s *Session) secrets() *secret.Store {
-	return &secret.Store{Dir: s.w.State.Below("auth").Path, Keyring: s.o.Keyring, Env: s.variable, Now: s.w.Now, Wait: osfile.LockWait}
+func (s *Session) secrets() *oauth.Secrets {
+	return &oauth.Secrets{Offline: s.w.Offline, Store: &secret.Store{
+		Dir: s.w.State.Below("auth").Path, Keyring: s.o.Keyring, Env: s.variable, Now: s.w.Now, Wait: osfile.LockWait,
+	}}
 }
 
 func (s *Session) variable(name string) string { return s.o.Host.Vars[name] }

@@ -17,8 +17,17 @@ func Commands() []cli.Command {
 				"command line, so the value is never an argument. A newline at the end is removed. The value is kept in the system's keyring. Without a " +
 				"keyring, or with --file, it is kept in an encrypted file, with the key beside it.\n\nExamples:\n\n    rye auth set OPENAI_API_KEY\n" +
 				"    rye auth set acme-token --expires 30d --from-file token.txt\n    pass show acme | rye auth set acme-token",
-			Aka: []string{"login", "auth add", "auth login", "auth new"},
+			Aka: []string{"auth add", "auth new"},
 			New: func() cli.Runner { return new(authSetRun) }, Schema: "auth-set/1", Output: authAnswer{},
+		},
+		{
+			Path: "auth login", Quiet: true, Group: "run", Help: "Sign in to a server with OAuth.",
+			More: "It prints an address. Open it in a browser on this machine and sign in there; the token is kept as the secret NAME, and renewed when it " +
+				"is over. A server of the Model Context Protocol gets it by a header in its item: Authorization: Bearer ${NAME} (rye docs mcp-servers). " +
+				"The token is for this server alone.\n\nExamples:\n\n    rye auth login acme-mcp https://mcp.acme.example/mcp\n" +
+				"    rye auth login acme-mcp https://mcp.acme.example/mcp --scope read",
+			Aka: []string{"login"},
+			New: func() cli.Runner { return new(authLoginRun) }, Schema: "auth-login/1", Output: authAnswer{},
 		},
 		{
 			Path: "auth list", Group: "run", Help: "List secrets with location, expiry and owner.",

@@ -1,0 +1,159 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/secret"
+)
+
+// A Grant is what a sign-in brought.
+type Grant struct {
+	Format        int       `json:"oauth"` // 1
+	Server        string    `json:"server"`
+	Issuer        string    `json:"issuer"`
+	TokenEndpoint string    `json:"token_endpoint"`
+	ClientID      string    `json:"client_id"`
+	ClientSecret  string    `json:"client_secret,omitempty"`
+	Access        string    `json:"access_token"`
+	Refresh       string    `json:"refresh_token,omitempty"`
+	Expires       time.Time `json:"expires,omitzero"` // zero: nothing was said of it
+}
+
+// Text is the value of the secret that keeps the grant.
+func (g *Grant) Text() string {
+	text, err := json.Marshal(g)
+	if err != nil {
+		panic(err) // strings and a time
+	}
+	return string(text)
+}
+
+// Parse returns the grant that the value of a secret is; nil if it is another one.
+func Parse(value string) *Grant {
+	if !strings.HasPrefix(value, `{"oauth":1,`) {
+		return nil
+	}
+	g := new(Grant)
+	d := json.NewDecoder(strings.NewReader(value))
+	d.DisallowUnknownFields()
+	if d.Decode(g) != nil || g.Text() != value {
+		return nil
+	}
+	return g
+}
+
+// take takes over what a token endpoint has answered.
+func (g *Grant) take(t *tokens, now time.Time) {
+	g.Access, g.Expires = t.Access, time.Time{}
+	if seconds, err := t.Seconds.Int64(); err == nil && seconds > 0 && seconds < 1<<31 {
+		g.Expires = now.Add(time.Duration(seconds) * time.Second).UTC().Truncate(time.Second)
+	}
+	if t.Refresh != "" {
+		g.Refresh = t.Refresh
+	}
+}
+
+// early is how long before its end a token is renewed.
+const early = time.Minute
+
+// fresh reports whether the access token can be used.
+func (g *Grant) fresh(now time.Time) bool {
+	return g.Expires.IsZero() || now.Add(early).Before(g.Expires)
+}
+
+// Secret is what is known of the secret that keeps the grant: it ends with its access token where that can't be renewed.
+func (g *Grant) Secret(name string) secret.Secret {
+	s := secret.Secret{Name: name, From: "oauth"}
+	if g.Refresh == "" {
+		s.Expires = g.Expires
+	}
+	return s
+}
+
+// Secrets are a user's secrets, with those that are grants as access tokens.
+type Secrets struct {
+	*secret.Store
+	Offline bool // renews nothing
+}
+
+// Get returns the value of a secret as Store.Get does. Of a grant it is the access token, which is renewed if it has to be.
+func (s *Secrets) Get(ctx context.Context, name string) (string, error) {
+	value, err := s.Store.Get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	g := Parse(value)
+	if g == nil {
+		return value, nil
+	}
+	if g.fresh(s.Now()) {
+		return g.Access, nil
+	}
+	return s.renewed(ctx, name, g)
+}
+
+// renewed renews a grant. The others that need it meanwhile wait for that: a server may take each refresh token once.
+func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, error) {
+	again := fault.Command("rye auth login", name, g.Server)
+	switch {
+	case g.Refresh == "":
+		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over", name, hostOf(g.Server)).On("secret", name).Try(again)
+	case s.Offline:
+		return "", fault.New(fault.Offline, "the sign-in of the secret %q to %s has to be renewed, which needs the network", name, hostOf(g.Server)).On("secret", name)
+	}
+	held, err := osfile.OpenLocked(ctx, filepath.Join(s.Dir, "oauth.lock"), osfile.Exclusive, s.Wait)
+	if err != nil {
+		return "", err
+	}
+	defer held.Close()
+	value, err := s.Store.Get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if g = Parse(value); g == nil {
+		return value, nil
+	}
+	if g.fresh(s.Now()) {
+		return g.Access, nil
+	}
+	c := newClient()
+	if u, err := Address(g.Server); err == nil {
+		c.within(ctx, u)
+	}
+	t, err := c.post(ctx, g.TokenEndpoint, url.Values{
+		"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "client_id": {g.ClientID}, "resource": {g.Server},
+	}, g.ClientID, g.ClientSecret)
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.code == "invalid_grant" {
+		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over: %v", name, hostOf(g.Server), refused).On("secret", name).Try(again)
+	}
+	if err != nil {
+		return "", err
+	}
+	g.take(t, s.Now())
+	if _, err := s.Set(ctx, g.Secret(name), g.Text(), !s.inKeyring(name)); err != nil {
+		return "", err
+	}
+	return g.Access, nil
+}
+
+// inKeyring reports whether a secret is kept in the keyring.
+func (s *Secrets) inKeyring(name string) bool {
+	all, err := s.List()
+	if err != nil {
+		return false
+	}
+	for _, one := range all {
+		if one.Name == name {
+			return one.Keyring
+		}
+	}
+	return false
+}

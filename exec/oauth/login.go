@@ -1,0 +1,293 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// A Login is a sign-in to a server.
+type Login struct {
+	Server   string
+	ClientID string   // of one that is registered already; "" to register
+	Scopes   []string // nil: those that the server names
+	Now      func() time.Time
+	Wait     time.Duration // for the user; 0: ten minutes
+	// Show gets the address that the user opens.
+	Show func(address string)
+}
+
+// Run signs in, and returns once the user has.
+func (l *Login) Run(ctx context.Context) (*Grant, error) {
+	server, err := Address(l.Server)
+	if err != nil {
+		return nil, err
+	}
+	c := newClient()
+	c.within(ctx, server)
+	found, err := c.discover(ctx, l.Server, server)
+	if err != nil {
+		return nil, err
+	}
+	if l.Scopes != nil {
+		found.scopes = l.Scopes
+	}
+	back, err := listen()
+	if err != nil {
+		return nil, err
+	}
+	defer back.close()
+	g := &Grant{Format: 1, Server: l.Server, Issuer: found.issuer.Issuer, TokenEndpoint: found.issuer.TokenEndpoint, ClientID: l.ClientID}
+	if g.ClientID == "" {
+		if err := c.register(ctx, g, found, back.address); err != nil {
+			return nil, err
+		}
+	}
+	verifier := random()
+	sum := sha256.Sum256([]byte(verifier))
+	to, err := url.Parse(found.issuer.AuthorizationEndpoint)
+	if err != nil {
+		return nil, denied("%s names no address to sign in at", g.Issuer)
+	}
+	q := to.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": g.ClientID, "redirect_uri": back.address, "state": back.state, "resource": g.Server,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256", "scope": strings.Join(found.scopes, " "),
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	to.RawQuery = q.Encode()
+	l.Show(to.String())
+	code, err := back.wait(ctx, l.wait(), found.issuer)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.post(ctx, g.TokenEndpoint, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {back.address}, "client_id": {g.ClientID}, "code_verifier": {verifier},
+		"resource": {g.Server},
+	}, g.ClientID, g.ClientSecret)
+	if err != nil {
+		return nil, err
+	}
+	g.take(t, l.Now())
+	return g, nil
+}
+
+func (l *Login) wait() time.Duration {
+	if l.Wait > 0 {
+		return l.Wait
+	}
+	return 10 * time.Minute
+}
+
+func random() string {
+	var b [32]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// A found is who signs in for a server.
+type found struct {
+	issuer *oauthex.AuthServerMeta
+	scopes []string
+}
+
+// discover asks a server who signs in for it, and that one how.
+func (c *client) discover(ctx context.Context, name string, server *url.URL) (*found, error) {
+	challenge, err := c.challenge(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var meta *oauthex.ProtectedResourceMetadata
+	var last error
+	for _, at := range resources(challenge.Params["resource_metadata"], name, server) {
+		if meta, last = oauthex.GetProtectedResourceMetadata(ctx, at[0], at[1], c.guided); last == nil {
+			break
+		}
+	}
+	if last != nil {
+		return nil, denied("%s doesn't say where to sign in: %s", server.Host, clip(last.Error())).On("server", name)
+	}
+	if len(meta.AuthorizationServers) == 0 {
+		return nil, denied("%s names no server to sign in at", server.Host).On("server", name)
+	}
+	f := &found{scopes: strings.Fields(challenge.Params["scope"])}
+	if len(f.scopes) == 0 {
+		f.scopes = meta.ScopesSupported
+	}
+	issuer := meta.AuthorizationServers[0]
+	for _, at := range issuers(issuer) {
+		if f.issuer, err = oauthex.GetAuthServerMeta(ctx, at, issuer, c.guided); err != nil {
+			return nil, denied("%s can't sign anyone in: %s", hostOf(issuer), clip(err.Error())).On("issuer", issuer)
+		}
+		if f.issuer != nil {
+			break
+		}
+	}
+	switch m := f.issuer; {
+	case m == nil:
+		return nil, denied("%s doesn't say how to sign in", hostOf(issuer)).On("issuer", issuer)
+	case !slices.Contains(m.CodeChallengeMethodsSupported, "S256"):
+		return nil, denied("%s has no PKCE with S256, without which a code could be stolen", hostOf(issuer)).On("issuer", issuer)
+	case m.AuthorizationEndpoint == "" || m.TokenEndpoint == "":
+		return nil, denied("%s names no address to sign in at", hostOf(issuer)).On("issuer", issuer)
+	}
+	return f, nil
+}
+
+// challenge asks a server without a token.
+func (c *client) challenge(ctx context.Context, server string) (bearer oauthex.Challenge, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server, nil)
+	if err != nil {
+		return bearer, err
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	answer, err := c.plain.Do(r)
+	if err != nil {
+		return bearer, unreachable(server, err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized {
+		return bearer, nil
+	}
+	all, err := oauthex.ParseWWWAuthenticate(answer.Header.Values("WWW-Authenticate"))
+	if err != nil {
+		return bearer, denied("%s asks for a sign-in in a way that can't be read: %s", hostOf(server), clip(err.Error()))
+	}
+	for _, one := range all {
+		if one.Scheme == "bearer" {
+			return one, nil
+		}
+	}
+	return bearer, nil
+}
+
+// resources are the addresses at which a server may say who signs in for it, each with the resource that it has to be about.
+func resources(named, server string, u *url.URL) (all [][2]string) {
+	if named != "" {
+		return [][2]string{{named, server}}
+	}
+	root := url.URL{Scheme: u.Scheme, Host: u.Host}
+	const known = "/.well-known/oauth-protected-resource"
+	if path := strings.TrimPrefix(u.Path, "/"); path != "" {
+		all = append(all, [2]string{root.String() + known + "/" + path, server})
+	}
+	return append(all, [2]string{root.String() + known, root.String()})
+}
+
+// issuers are the addresses at which an authorization server describes itself.
+func issuers(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil
+	}
+	root, path := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), strings.Trim(u.Path, "/")
+	const own, openID = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	if path == "" {
+		return []string{root + own, root + openID}
+	}
+	return []string{root + own + "/" + path, root + openID + "/" + path, root + "/" + path + openID}
+}
+
+// register makes this program known to an authorization server.
+func (c *client) register(ctx context.Context, g *Grant, f *found, back string) error {
+	at := f.issuer.RegistrationEndpoint
+	if at == "" {
+		return denied("%s doesn't register programs by itself", hostOf(g.Issuer)).On("issuer", g.Issuer).
+			Because("register rye there, with the redirect address http://127.0.0.1/callback, and give the id with --client-id")
+	}
+	known, err := oauthex.RegisterClient(ctx, at, &oauthex.ClientRegistrationMetadata{
+		ClientName: "rye", RedirectURIs: []string{back}, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		TokenEndpointAuthMethod: "none", ApplicationType: "native", Scope: strings.Join(f.scopes, " "),
+	}, c.plain)
+	if err != nil {
+		return denied("%s doesn't register rye: %s", hostOf(at), clip(err.Error())).On("issuer", g.Issuer)
+	}
+	if known.ClientID == "" {
+		return denied("%s registers rye without an id", hostOf(at)).On("issuer", g.Issuer)
+	}
+	g.ClientID, g.ClientSecret = known.ClientID, known.ClientSecret
+	return nil
+}
+
+// A listener waits for the browser to come back.
+type listener struct {
+	address, state string
+	server         *http.Server
+	came           chan url.Values
+}
+
+func listen() (*listener, error) {
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{address: "http://" + at.Addr().String() + "/callback", state: random(), came: make(chan url.Values, 1)}
+	l.server = &http.Server{Handler: http.HandlerFunc(l.serve), ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: maxHeader}
+	go l.server.Serve(at)
+	return l, nil
+}
+
+func (l *listener) close() { l.server.Close() }
+
+// serve takes what has the state of this sign-in. Whatever else comes to the port is another's.
+func (l *listener) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	q := r.URL.Query()
+	if r.Method != http.MethodGet || r.URL.Path != "/callback" || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.state)) != 1 {
+		w.WriteHeader(http.StatusBadRequest)
+		w.Write([]byte("This is not the sign-in that rye waits for.\n"))
+		return
+	}
+	select {
+	case l.came <- q:
+	default: // there is one already
+	}
+	w.Write([]byte("rye has the answer. You can close this window.\n"))
+}
+
+// wait returns the code that the browser brings.
+func (l *listener) wait(ctx context.Context, most time.Duration, issuer *oauthex.AuthServerMeta) (string, error) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	var q url.Values
+	select {
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case <-timer.C:
+		return "", fault.New(fault.Timeout, "the sign-in at %s was not finished within %s", hostOf(issuer.Issuer), most)
+	case q = <-l.came:
+	}
+	// The last page may still be on its way to the browser.
+	stop, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := l.server.Shutdown(stop); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return "", err
+	}
+	switch from := q.Get("iss"); {
+	case from == "" && issuer.AuthorizationResponseIssParameterSupported, from != "" && from != issuer.Issuer:
+		return "", denied("the answer is from %q, and not from %q, where the sign-in began", clip(from), issuer.Issuer).On("issuer", issuer.Issuer)
+	case q.Get("error") != "":
+		return "", denied("%s refuses: %s", hostOf(issuer.Issuer), clip(strings.TrimSpace(q.Get("error")+" "+q.Get("error_description"))))
+	case q.Get("code") == "":
+		return "", denied("%s answers without a code", hostOf(issuer.Issuer))
+	}
+	return q.Get("code"), nil
+}

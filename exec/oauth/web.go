@@ -1,0 +1,176 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/web"
+)
+
+const (
+	maxAnswer = 64 << 10
+	maxHeader = 64 << 10
+	patience  = 30 * time.Second // for one answer
+)
+
+// A client reaches servers, none further inside than it may.
+type client struct {
+	depths web.Depths
+	most   atomic.Int64 // a web.Depth
+	plain  *http.Client // follows no redirects
+	guided *http.Client // follows them as package oauthex lets it
+}
+
+func newClient() *client {
+	c := &client{depths: web.NewDepths()}
+	dialer := net.Dialer{Timeout: patience, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if c.depths.Of(to.Addr()) > web.Depth(c.most.Load()) {
+			return fmt.Errorf("%s is not on the internet, as the server is", to.Addr())
+		}
+		return nil
+	}}
+	direct := web.NewTransport(dialer, nil, maxHeader)
+	proxied := web.NewTransport(net.Dialer{Timeout: patience}, nil, maxHeader)
+	proxied.Proxy = http.ProxyFromEnvironment
+	by := transport(func(r *http.Request) (*http.Response, error) {
+		if proxy, err := http.ProxyFromEnvironment(r); proxy != nil || err != nil {
+			return proxied.RoundTrip(r)
+		}
+		return direct.RoundTrip(r)
+	})
+	c.plain = &http.Client{Transport: by, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.guided = &http.Client{Transport: by, Timeout: patience}
+	return c
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// within lets the client reach what lies as far inside as a server does, whose address the user gave.
+func (c *client) within(ctx context.Context, server *url.URL) {
+	most := web.DepthPublic
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", server.Hostname())
+	if err != nil {
+		return // asking the server says why
+	}
+	for _, a := range addrs {
+		most = max(most, c.depths.Of(a))
+	}
+	c.most.Store(int64(min(most, web.DepthLocal)))
+}
+
+// Address reads the address of a server.
+func Address(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return nil, fault.New(fault.Validation, "%q is no address of a server", text)
+	case u.User != nil || u.Fragment != "":
+		return nil, fault.New(fault.Validation, "the address %q has a user or a fragment in it", text)
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return nil, fault.New(fault.Validation, "the address %q is not https; http is for this machine alone", text)
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() || host == "localhost"
+}
+
+// unreachable returns the error that a server doesn't answer.
+func unreachable(at string, err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	return fault.New(fault.Unavailable, "%s can't be reached: %s", hostOf(at), clip(err.Error())).On("address", at).From(err)
+}
+
+func hostOf(at string) string {
+	if u, err := url.Parse(at); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return at
+}
+
+func clip(s string) string { return fault.Clip(s, 200) }
+
+// denied returns the error that signing in can't go on.
+func denied(format string, args ...any) *fault.Error {
+	return fault.New(fault.AuthFailed, format, args...)
+}
+
+// post sends a form to the token endpoint of an authorization server and reads the answer.
+func (c *client) post(ctx context.Context, at string, form url.Values, id, secret string) (*tokens, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	if secret != "" {
+		r.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
+	}
+	answer, err := c.plain.Do(r)
+	if err != nil {
+		return nil, unreachable(at, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	if err != nil {
+		return nil, unreachable(at, err)
+	}
+	t := new(tokens)
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	switch {
+	case len(text) > maxAnswer:
+		return nil, denied("%s answers with more than %d bytes", hostOf(at), maxAnswer)
+	case kind != "application/json" || json.Unmarshal(text, t) != nil:
+		return nil, denied("%s answers with status %d and nothing that is readable", hostOf(at), answer.StatusCode)
+	case t.Error != "":
+		return nil, &refusedError{denied("%s refuses: %s", hostOf(at), clip(strings.TrimSpace(t.Error+" "+t.Why))).On("error", clip(t.Error)), t.Error}
+	case answer.StatusCode != http.StatusOK:
+		return nil, denied("%s answers with status %d", hostOf(at), answer.StatusCode)
+	case t.Access == "" || !strings.EqualFold(t.Type, "bearer"):
+		return nil, denied("%s gives no bearer token", hostOf(at))
+	}
+	return t, nil
+}
+
+// tokens is the answer of a token endpoint.
+type tokens struct {
+	Access  string      `json:"access_token"`
+	Type    string      `json:"token_type"`
+	Refresh string      `json:"refresh_token"`
+	Seconds json.Number `json:"expires_in"`
+	Scope   string      `json:"scope"`
+	Error   string      `json:"error"`
+	Why     string      `json:"error_description"`
+}
+
+// A refusedError is an authorization server's own no.
+type refusedError struct {
+	err  *fault.Error
+	code string
+}
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
