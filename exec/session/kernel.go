@@ -77,9 +77,10 @@ func (s *Session) primitives() map[string]primitive.Primitive {
 	if s.o.Functions != nil {
 		functions = s.o.Functions(s)
 	}
+	web := &httpclient.Client{Agent: "rye/" + version}
 	return map[string]primitive.Primitive{
-		"rye/core/primitives/http_client": &httpclient.Client{Agent: "rye/" + version},
-		"rye/core/primitives/mcp":         &mcp.Client{Machine: m, Version: version},
+		"rye/core/primitives/http_client": web,
+		"rye/core/primitives/mcp":         &mcp.Client{Machine: m, HTTP: web, Version: version},
 		"rye/core/primitives/rye":         functions,
 		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: m, Self: guest(s.o.Self, "starlark")},
 		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: m},

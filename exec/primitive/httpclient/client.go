@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -235,30 +234,7 @@ func (x *exchange) transport(w *way, most web.Depth) *http.Transport {
 
 // mayDial refuses an address that is about to be dialled and may not be.
 func (x *exchange) mayDial(w *way, address string, most web.Depth) error {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	ip := to.Addr().Unmap()
-	d, host := x.depth(ip), w.url.Hostname()
-	e := &InsideError{Host: w.url.Host, Addr: ip, Depth: d}
-	named := sandbox.Network{Hosts: x.network.Hosts} // a grant of all hosts names none
-	switch {
-	case d == web.DepthPublic:
-		return nil
-	case d == web.DepthNowhere:
-		return e
-	case d > most:
-		e.Redirect = true
-		return e
-	case named.Grants(ip.String(), w.url.Port()):
-		return nil
-	case d == web.DepthLocal && host == "localhost" && named.Grants(host, w.url.Port()):
-		return nil
-	case d == web.DepthPrivate && w.url.Scheme == "https" && named.Grants(host, w.url.Port()):
-		return nil
-	}
-	return e
+	return mayDial(x.network, w.url, x.depth, address, most)
 }
 
 // follow returns where an answer redirects; nil: it doesn't.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -23,7 +25,8 @@ const MaxMessage = 4 << 20
 // A Client is the primitive.
 type Client struct {
 	Machine *sandbox.Machine
-	Version string // of rye, which servers are told
+	HTTP    *httpclient.Client // reaches servers
+	Version string             // of rye, which servers are told
 
 	idle time.Duration // 0: idleTime
 
@@ -39,6 +42,14 @@ func (c *Client) Starts(config map[string]any) []string {
 		return []string{command}
 	}
 	return nil
+}
+
+// Asks implements primitive.Asker: the host of the url, with its port.
+func (c *Client) Asks(config map[string]any) string {
+	if config["transport"] != "http" {
+		return ""
+	}
+	return c.HTTP.Asks(config)
 }
 
 var errTime = errors.New("the time is over")
@@ -61,13 +72,28 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	defer stop()
 	inner, cancel := context.WithCancelCause(limited)
 	defer cancel(nil)
-	k, err := c.take(inner, a, q, dial)
-	if k == nil {
-		return nil, err
+	var k *connection
+	var x *call
+	for again := range 2 {
+		if k, err = c.take(inner, a, q, dial); k == nil {
+			return nil, err
+		}
+		x = &call{request: q, connection: k, to: to, cancel: cancel, began: began, told: make(chan string, 64)}
+		if err == nil {
+			err = x.make(inner)
+		}
+		if again > 0 || !errors.Is(err, mcp.ErrSessionMissing) || inner.Err() != nil {
+			break
+		}
+		// The server has forgotten the session, so it did nothing.
+		c.give(k, true)
+		if dial, err = c.dialer(a, q); err != nil {
+			return nil, err
+		}
 	}
-	x := &call{request: q, connection: k, to: to, cancel: cancel, began: began, told: make(chan string, 64)}
-	if err == nil {
-		err = x.make(inner)
+	if inside, ok := errors.AsType[*httpclient.InsideError](err); ok && !x.opened() {
+		c.give(k, true)
+		return nil, inside // no request was sent
 	}
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		c.give(k, false)
@@ -93,6 +119,9 @@ func (c *Client) dialer(a *primitive.Action, q *request) (func(func()) (peer, er
 			return nil, err
 		}
 		return func(changed func()) (peer, error) { return c.start(a, *cmd, q.message, changed) }, nil
+	case "http":
+		r, err := c.remote(a, q)
+		return func(func()) (peer, error) { return r, nil }, err
 	}
 	return nil, fmt.Errorf("config.transport must be stdio or http, not %v", a.Config["transport"])
 }
@@ -254,6 +283,8 @@ func (x *call) result(ctx, limited context.Context, err error) *primitive.Result
 	case limited.Err() != nil:
 		r.Ended, r.Failure = "timeout", fmt.Sprintf("%s did not answer within %s", said, x.wall)
 		x.unusable = x.unusable || !x.opened()
+	case errors.As(err, &wire) && x.opened() && wire.Message == unsent:
+		r.Failure = said + " failed during the call: " + x.explained(err)
 	case errors.As(err, &wire) && x.opened():
 		r.Failure = fmt.Sprintf("%s answered with the error %d: %s", said, wire.Code, clean(wire.Message))
 	default:
@@ -267,6 +298,9 @@ func (x *call) result(ctx, limited context.Context, err error) *primitive.Result
 		r.Trouble = &primitive.Trouble{Undone: !x.sent}
 		if x.unusable {
 			r.Trouble.Type = "ConnectionError"
+		}
+		if p, ok := x.peer.(*remote); ok {
+			p.trouble(r.Trouble)
 		}
 	}
 	return r
@@ -285,10 +319,25 @@ func (x *call) opened() bool {
 // broken says why a connection is of no use, and which limit ended the server, if one did.
 func (x *call) broken(said string, err error) (failure, ended string) {
 	why, ended := x.peer.broken()
-	why = cmp.Or(why, clean(err.Error()))
+	why = cmp.Or(why, x.explained(err))
 	verb := "can't be used"
 	if x.opened() {
 		verb = "failed during the call"
 	}
 	return fmt.Sprintf("%s %s: %s", said, verb, why), ended
+}
+
+// unsent is the text of the SDK's error for a request that its transport didn't pass on.
+const unsent = "rejected by transport"
+
+// explained is an error of the SDK in words for people.
+func (x *call) explained(err error) string {
+	if failed, ok := errors.AsType[*url.Error](err); ok { // whose text has all of the address, which may be secret
+		return clean("no connection: " + failed.Err.Error())
+	}
+	text := strings.ReplaceAll(err.Error(), unsent+": ", "")
+	if _, rest, ok := strings.Cut(text, `: sending "`); ok {
+		_, text, _ = strings.Cut(rest, `": `)
+	}
+	return clean(text)
 }

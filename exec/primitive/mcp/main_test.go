@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -50,7 +51,7 @@ func self(t testing.TB) string {
 
 // client returns a new client, which is closed with the test.
 func client(t testing.TB) *Client {
-	c := &Client{Machine: sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}}), Version: "test"}
+	c := &Client{Machine: sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}}), HTTP: &httpclient.Client{}, Version: "test"}
 	t.Cleanup(func() { c.Close() })
 	return c
 }

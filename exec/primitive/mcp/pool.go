@@ -62,6 +62,8 @@ type peer interface {
 	broken() (why, ended string)
 	// started returns the error that nothing was started, after broken; nil if it was.
 	started() error
+	// dead reports whether it has ended.
+	dead() bool
 }
 
 // A definition is what a server announces of a tool: its digest, or why it has none.
@@ -80,6 +82,11 @@ func (c *Client) take(ctx context.Context, a *primitive.Action, q *request, dial
 		return nil, errClosed
 	}
 	k := c.kept[q.key]
+	if k != nil && k.users == 0 && k.peer.dead() {
+		c.drop(k) // it ended when nothing used it
+		go k.end(0)
+		k = nil
+	}
 	if k == nil {
 		k = &connection{client: c, key: q.key, ready: make(chan struct{}), listing: make(chan struct{}, 1), tokens: maxListings, filled: time.Now()}
 		k.stale.Store(true)
@@ -216,6 +223,7 @@ func (k *connection) end(grace time.Duration) {
 	if k.session != nil {
 		k.session.Close()
 	}
+	k.peer.stop(0)
 }
 
 // Close implements primitive.Closer. Calls that still run fail.

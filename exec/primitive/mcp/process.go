@@ -163,6 +163,9 @@ func (p *process) started() error {
 	return nil
 }
 
+// dead implements peer.
+func (p *process) dead() bool { return p.ended.Load() }
+
 // maxSaid is how much of the end of what a server complains about is kept.
 const maxSaid = 2000
 
