@@ -1,0 +1,172 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/catalog/flags"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A State says how a tool as its server announces it stands to its item.
+type State string
+
+// The states. All but Same and Removed are quarantined: the tool can't be called as it is announced.
+const (
+	Same    State = "same"
+	Added   State = "added"
+	Changed State = "changed"
+	Renamed State = "renamed" // added, with the schemas of one that was removed
+	Removed State = "removed"
+)
+
+// A Change is one tool, and how it differs from its item.
+type Change struct {
+	State      State         `json:"state"`
+	Tool       string        `json:"tool"` // as the server calls it
+	Ref        string        `json:"ref"`
+	From       string        `json:"from,omitempty"` // of a renamed one: its former name
+	Definition cas.Digest    `json:"definition,omitzero"`
+	Former     cas.Digest    `json:"pinned,omitzero"` // what the item, or the former one, pins
+	Flags      []flags.Flag  `json:"flags"`
+	Refused    string        `json:"refused,omitempty"` // why it can't become an item
+	Texts      []TextChange  `json:"texts"`
+	Shape      *shape.Report `json:"shape,omitempty"`
+
+	announced Definition
+	pinned    *Pinned
+}
+
+// A TextChange is a field that isn't a schema.
+type TextChange struct {
+	Field string `json:"field"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+}
+
+// Quarantined reports whether the tool waits for a person.
+func (c *Change) Quarantined() bool {
+	return c.State == Added || c.State == Changed || c.State == Renamed
+}
+
+// Critical reports whether it has to be accepted by name.
+func (c *Change) Critical() bool { return flags.AnyCritical(c.Flags) }
+
+// Announced is the definition as the server announces it; nil if it was removed.
+func (c *Change) Announced() Definition { return c.announced }
+
+// Pinned is the item of the tool; nil if it has none.
+func (c *Change) Pinned() *Pinned { return c.pinned }
+
+// Compare says how each tool that a server announces, or has an item for, stands to the other. The changes are sorted by
+// the tools' names.
+func Compare(server string, pinned []*Pinned, a *Announcement, others flags.Others) ([]Change, error) {
+	wrong := checkNames(server, a.Tools)
+	var names []string
+	for _, d := range a.Tools {
+		names = append(names, d.Name())
+	}
+	named := flags.Names(names, others)
+	var all []Change
+	for _, d := range a.Tools {
+		id, err := d.Digest()
+		if err != nil {
+			return nil, err
+		}
+		c := Change{State: Added, Tool: d.Name(), Ref: ToolRef(server, d.Name()).String(), Definition: id, announced: d,
+			Flags: append(named[d.Name()], d.Flags(others)...), Texts: []TextChange{}}
+		if c.Flags == nil {
+			c.Flags = []flags.Flag{}
+		}
+		if err := wrong[d.Name()]; err != nil {
+			c.Refused = err.Error()
+		}
+		if i := slices.IndexFunc(pinned, func(p *Pinned) bool { return p.Tool == d.Name() }); i >= 0 {
+			p := pinned[i]
+			c.State, c.Former, c.pinned, c.Ref = Same, p.Definition, p, p.Item.Ref.String()
+			if p.Definition != id {
+				c.State = Changed
+				c.differ(p.Fields)
+			}
+		}
+		all = append(all, c)
+	}
+	for _, p := range pinned {
+		if a.Tool(p.Tool) == nil {
+			all = append(all, Change{State: Removed, Tool: p.Tool, Ref: p.Item.Ref.String(), Former: p.Definition, pinned: p,
+				Flags: []flags.Flag{}, Texts: []TextChange{}})
+		}
+	}
+	rename(all)
+	slices.SortFunc(all, func(x, y Change) int { return compare(x.Tool, y.Tool) })
+	return all, nil
+}
+
+// rename finds those that were added with the schemas of one that was removed.
+func rename(all []Change) {
+	schemas := func(d Definition) string {
+		text, _ := jcs.Append(nil, []any{d["inputSchema"], d["outputSchema"]})
+		return string(text)
+	}
+	for i := range all {
+		c := &all[i]
+		if c.State != Added {
+			continue
+		}
+		var from *Change
+		for j := range all {
+			r := &all[j]
+			if r.State != Removed || schemas(r.pinned.Fields) != schemas(c.announced) {
+				continue
+			}
+			if from == nil || r.pinned.Fields.Text("description") == describe(c.announced) {
+				from = r
+			}
+		}
+		if from != nil {
+			c.State, c.From, c.Former = Renamed, from.Tool, from.Former
+			c.differ(from.pinned.Fields)
+		}
+	}
+}
+
+// differ fills in how a definition differs from what was pinned.
+func (c *Change) differ(old Definition) {
+	now := c.announced
+	for _, name := range []string{"name", "title", "description"} {
+		from, to := old.Text(name), now.Text(name)
+		if name == "description" {
+			to = describe(now)
+		}
+		if from != to {
+			c.Texts = append(c.Texts, TextChange{name, from, to})
+		}
+	}
+	if from, to := text(old["annotations"]), text(now["annotations"]); from != to {
+		c.Texts = append(c.Texts, TextChange{"annotations", from, to})
+	}
+	of := func(d Definition) *shape.Shape {
+		return &shape.Shape{Interface: shape.Interface{Input: d["inputSchema"], Output: d["outputSchema"]}}
+	}
+	r := shape.Diff(of(old), of(now))
+	for _, name := range []string{"inputSchema", "outputSchema"} {
+		if from, to := text(old[name]), text(now[name]); from != to && len(r.Items) == 0 {
+			c.Texts = append(c.Texts, TextChange{name, from, to})
+		}
+	}
+	if len(r.Items) > 0 {
+		c.Shape = &r
+	}
+}
+
+func text(v any) string {
+	if v == nil {
+		return ""
+	}
+	b, err := jcs.Append(nil, v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}

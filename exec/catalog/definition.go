@@ -1,0 +1,214 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/catalog/flags"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// MaxTools bounds the tools of a server.
+const MaxTools = 2000
+
+// fieldNames are those of a tool that a definition has.
+var fieldNames = []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
+
+// A Definition is one tool as its server announces it: a JSON object with some of the fields name, title, description,
+// inputSchema, outputSchema and annotations. It isn't changed.
+type Definition map[string]any
+
+// DefinitionOf takes the fields of a definition from a tool as it is announced.
+func DefinitionOf(tool map[string]any) Definition {
+	d := Definition{}
+	for _, name := range fieldNames {
+		if v, ok := tool[name]; ok && v != nil && v != "" {
+			d[name] = v
+		}
+	}
+	return d
+}
+
+// Digest is that of the JCS.
+func (d Definition) Digest() (cas.Digest, error) {
+	text, err := jcs.Append(nil, map[string]any(d))
+	return cas.Sum(text), err
+}
+
+// Text returns a field that is a text; "" if it is none.
+func (d Definition) Text(field string) string {
+	s, _ := d[field].(string)
+	return s
+}
+
+// Name is the tool's, as the server knows it.
+func (d Definition) Name() string { return d.Text("name") }
+
+// Hint returns an annotation that is true or false.
+func (d Definition) Hint(name string) bool {
+	notes, _ := d["annotations"].(map[string]any)
+	v, _ := notes[name].(bool)
+	return v
+}
+
+// Flags returns what is suspicious in the definition by itself, and in what it says of other servers' tools.
+func (d Definition) Flags(others flags.Others) (all []flags.Flag) {
+	for _, name := range fieldNames {
+		v, ok := d[name]
+		if !ok {
+			continue
+		}
+		all = append(all, flags.Value(name, v)...)
+		if text, is := v.(string); is && name != "name" {
+			all = append(all, flags.Mentions(name, text, others)...)
+		}
+	}
+	return all
+}
+
+// An Announcement is what a server said of itself when it was asked.
+type Announcement struct {
+	Server       map[string]any   // name, version and the like, as it calls itself
+	Protocol     string           // the revision that was agreed on
+	Instructions string           // for a model
+	Tools        []Definition     // sorted by name
+	Prompts      []map[string]any // as announced
+	Resources    []map[string]any // and templates of them
+	Others       map[string]any   // what else the answer has; kept, not understood
+}
+
+// Parse reads what a call of a server's item has answered. Two tools of one name are an error: nothing can tell them apart.
+func Parse(value any) (*Announcement, error) {
+	m, ok := value.(map[string]any)
+	if !ok {
+		return nil, fault.New(fault.Failed, "the server's announcement is not an object")
+	}
+	a := &Announcement{Others: map[string]any{}}
+	for name, v := range m {
+		switch name {
+		case "server":
+			a.Server, _ = v.(map[string]any)
+		case "protocol":
+			a.Protocol, _ = v.(string)
+		case "instructions":
+			a.Instructions, _ = v.(string)
+		case "tools":
+			for _, tool := range objects(v) {
+				a.Tools = append(a.Tools, DefinitionOf(tool))
+			}
+		case "prompts":
+			a.Prompts = objects(v)
+		case "resources", "resource_templates":
+			a.Resources = append(a.Resources, objects(v)...)
+		default:
+			a.Others[name] = v
+		}
+	}
+	if len(a.Tools) > MaxTools {
+		return nil, fault.New(fault.Limit, "the server announces %d tools, more than %d", len(a.Tools), MaxTools)
+	}
+	slices.SortFunc(a.Tools, func(x, y Definition) int { return compare(x.Name(), y.Name()) })
+	for i, d := range a.Tools {
+		if d.Name() == "" {
+			return nil, fault.New(fault.Failed, "the server announces a tool without a name")
+		}
+		if i > 0 && d.Name() == a.Tools[i-1].Name() {
+			return nil, fault.New(fault.Ambiguous, "the server announces two tools named %q", d.Name())
+		}
+	}
+	return a, nil
+}
+
+func objects(v any) (all []map[string]any) {
+	list, _ := v.([]any)
+	for _, item := range list {
+		if m, ok := item.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Tool returns the definition of a name; nil if there is none.
+func (a *Announcement) Tool(name string) Definition {
+	i, ok := slices.BinarySearchFunc(a.Tools, name, func(d Definition, name string) int { return compare(d.Name(), name) })
+	if !ok {
+		return nil
+	}
+	return a.Tools[i]
+}
+
+// Flags returns what is suspicious in all that isn't a tool: instructions, prompts and resources.
+func (a *Announcement) Flags(others flags.Others) (all []flags.Flag) {
+	all = append(flags.Text("instructions", a.Instructions), flags.Mentions("instructions", a.Instructions, others)...)
+	if a.Server != nil {
+		all = append(all, flags.Value("server", map[string]any(a.Server))...)
+	}
+	for i, p := range a.Prompts {
+		all = append(all, flags.Value(fmt.Sprintf("prompts/%d", i), map[string]any(p))...)
+	}
+	for i, r := range a.Resources {
+		where := fmt.Sprintf("resources/%d", i)
+		for _, name := range slices.Sorted(maps.Keys(r)) {
+			if uri, is := r[name].(string); is && (name == "uri" || name == "uriTemplate") {
+				all = append(all, flags.URI(where+"/"+name, uri)...)
+			} else {
+				all = append(all, flags.Value(where+"/"+name, r[name])...)
+			}
+		}
+	}
+	return all
+}
+
+// value is the announcement as Parse reads it.
+func (a *Announcement) value() map[string]any {
+	m := maps.Clone(a.Others)
+	if m == nil {
+		m = map[string]any{}
+	}
+	list := make([]any, len(a.Tools))
+	for i, d := range a.Tools {
+		list[i] = map[string]any(d)
+	}
+	m["server"], m["protocol"], m["instructions"], m["tools"] = a.Server, a.Protocol, a.Instructions, list
+	m["prompts"], m["resources"] = anys(a.Prompts), anys(a.Resources)
+	return m
+}
+
+func anys(all []map[string]any) []any {
+	list := make([]any, len(all))
+	for i, m := range all {
+		list[i] = m
+	}
+	return list
+}
+
+// MarshalJSON implements json.Marshaler.
+func (a *Announcement) MarshalJSON() ([]byte, error) { return jcs.Append(nil, clean(a.value())) }
+
+// UnmarshalJSON implements json.Unmarshaler. It is strict, as everything that reads what a server has sent.
+func (a *Announcement) UnmarshalJSON(b []byte) error {
+	v, err := jcs.Parse(b)
+	if err != nil {
+		return err
+	}
+	read, err := Parse(v)
+	if err == nil {
+		*a = *read
+	}
+	return err
+}
+
+// clean makes nil what is a nil map inside an interface.
+func clean(m map[string]any) map[string]any {
+	if v, ok := m["server"].(map[string]any); ok && v == nil {
+		delete(m, "server")
+	}
+	return m
+}
+
+var _ json.Marshaler = (*Announcement)(nil)

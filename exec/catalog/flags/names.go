@@ -1,0 +1,123 @@
+package flags
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// own are the names of rye's tools for agents.
+var own = []string{"search", "load", "execute", "sign"}
+
+// alike maps characters to those that they look like. Names of tools are short and mostly ASCII, so a few scripts do.
+var alike = strings.NewReplacer(
+	"а", "a", "в", "b", "с", "c", "ԁ", "d", "е", "e", "ё", "e", "һ", "h", "і", "i", "ј", "j", "к", "k", "ӏ", "l", "м", "m", "н", "h", "о", "o", "р", "p",
+	"ԛ", "q", "ѕ", "s", "т", "t", "у", "y", "ѵ", "v", "ԝ", "w", "х", "x", "ү", "y", "г", "r",
+	"α", "a", "β", "b", "ε", "e", "η", "n", "ι", "i", "κ", "k", "ν", "v", "ο", "o", "ρ", "p", "σ", "o", "τ", "t", "υ", "u", "χ", "x", "γ", "y", "ω", "w",
+	"ı", "i", "ɡ", "g", "ɑ", "a", "ß", "b", "ⅼ", "l", "ⅰ", "i", "ⅴ", "v", "ⅽ", "c", "ⅾ", "d", "ⅿ", "m", "ℓ", "l", "℮", "e",
+	"0", "o", "1", "l", "|", "l", "!", "l", "5", "s", "rn", "m", "vv", "w", "i", "l",
+)
+
+// Skeleton returns what names have in common that a person takes for each other: without case, separators and invisible
+// characters, in the letters that they look like.
+func Skeleton(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case r >= 0xff01 && r <= 0xff5e: // full width
+			r -= 0xfee0
+		case r >= 0x1d400 && r <= 0x1d6a3: // mathematical letters, in alphabets of 52
+			if r = (r - 0x1d400) % 52; r < 26 {
+				r += 'A'
+			} else {
+				r += 'a' - 26
+			}
+		}
+		if unicode.IsLetter(r) || unicode.IsNumber(r) || r == '|' || r == '!' {
+			b.WriteRune(unicode.ToLower(r))
+		}
+	}
+	return alike.Replace(alike.Replace(b.String())) // the second time joins what the first has made
+}
+
+// Others are the names of other servers' tools, by server.
+type Others map[string][]string
+
+// Names returns what is wrong with the names of a server's tools, by name.
+func Names(names []string, others Others) map[string][]Flag {
+	found := map[string][]Flag{}
+	skeletons := map[string][]string{}
+	for _, name := range names {
+		s := Skeleton(name)
+		skeletons[s] = append(skeletons[s], name)
+	}
+	foreign := map[string][]string{} // "SERVER/TOOL" by skeleton
+	for _, server := range slices.Sorted(maps.Keys(others)) {
+		for _, name := range others[server] {
+			s := Skeleton(name)
+			foreign[s] = append(foreign[s], server+"/"+name)
+		}
+	}
+	for _, name := range names {
+		s := Skeleton(name)
+		for _, other := range skeletons[s] {
+			if other != name {
+				found[name] = append(found[name], newFlag(Lookalike, "name", "looks like %q", other))
+				break
+			}
+		}
+		if list := foreign[s]; len(list) > 0 {
+			found[name] = append(found[name], newFlag(Shadowing, "name", "is, or looks like, the tool %q of another server", list[0]))
+		}
+		for _, of := range own {
+			if s == Skeleton(of) || s == Skeleton("rye_"+of) {
+				found[name] = append(found[name], newFlag(Shadowing, "name", "is, or looks like, %q of rye", of))
+			}
+		}
+		if lower := strings.ToLower(name); strings.HasPrefix(lower, "rye_") || strings.HasPrefix(lower, "rye-") {
+			found[name] = append(found[name], newFlag(Shadowing, "name", "begins like the tools of rye"))
+		}
+	}
+	return found
+}
+
+// Mentions returns a finding if a text names a tool of another server.
+func Mentions(where, text string, others Others) []Flag {
+	for _, server := range slices.Sorted(maps.Keys(others)) {
+		for _, name := range others[server] {
+			if mentions(text, name) {
+				return []Flag{newFlag(Mention, where, "names the tool %q of the server %q", name, server)}
+			}
+		}
+	}
+	return nil
+}
+
+// mentions reports whether a text names a tool. A name that may be an ordinary word counts in quotes alone, or before
+// "tool".
+func mentions(text, name string) bool {
+	if name == "" {
+		return false
+	}
+	special := strings.ContainsAny(name, "_-./:") || strings.ToLower(name[1:]) != name[1:]
+	for at := 0; ; {
+		i := strings.Index(text[at:], name)
+		if i < 0 {
+			return false
+		}
+		from, to := at+i, at+i+len(name)
+		at = from + 1
+		if from > 0 && isWord(text[from-1]) || to < len(text) && isWord(text[to]) {
+			continue
+		}
+		quoted := from > 0 && to < len(text) && strings.IndexByte("`\"'", text[from-1]) >= 0 && text[to] == text[from-1]
+		if special || quoted || strings.HasPrefix(strings.TrimLeft(text[to:], " "), "tool") {
+			return true
+		}
+	}
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}

@@ -1,0 +1,265 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/secret"
+)
+
+// The transports.
+const (
+	Stdio = "stdio"
+	HTTP  = "http"
+)
+
+// serverType is the type of the items of servers.
+const serverType = "mcp_server"
+
+// A Spec says what a server is and what it may do, as a user has declared it.
+type Spec struct {
+	Transport string
+	Command   string // stdio: a program, by a name or a path
+	Args      []string
+	Env       map[string]string
+	URL       string // http
+	Headers   map[string]string
+	Timeout   int // seconds; 0 for the runtime's
+	Grants
+	Description string
+}
+
+// Grants are what a server, and so each of its tools, may use.
+type Grants struct {
+	Read, Write []string // of the project
+	Network     []string // hosts; "all" alone for every one
+	Secrets     []string // by name
+}
+
+// Check refuses a specification that no item could have.
+func (s *Spec) Check() error {
+	switch s.Transport {
+	case Stdio:
+		if s.Command == "" {
+			return fault.New(fault.Validation, "no command: a server on stdio is a program").Try("rye help mcp add")
+		}
+		if s.URL != "" || len(s.Headers) > 0 {
+			return fault.New(fault.Validation, "a server on stdio has no URL and no headers").Try("rye help mcp add")
+		}
+	case HTTP:
+		u, err := url.Parse(s.URL)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Fragment != "" {
+			return fault.New(fault.Validation, "invalid URL %q: expected https://HOST/PATH, without user and fragment", s.URL).Try("rye help mcp add")
+		}
+		if s.Command != "" || len(s.Args) > 0 || len(s.Env) > 0 {
+			return fault.New(fault.Validation, "a server by HTTP has no command and no variables").Try("rye help mcp add")
+		}
+	default:
+		return fault.New(fault.Validation, "unknown transport %q", s.Transport).Because("expected stdio or http")
+	}
+	return nil
+}
+
+// host is what a tool's network calls the host of the URL.
+func (s *Spec) host() string {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// append appends the grants as fields of an item.
+func (g *Grants) append(b []byte) []byte {
+	files := map[string]any{}
+	if len(g.Read) > 0 {
+		files["read"] = g.Read
+	}
+	if len(g.Write) > 0 {
+		files["write"] = g.Write
+	}
+	if len(files) > 0 {
+		b = appendField(b, "files", files)
+	}
+	switch {
+	case slices.Equal(g.Network, []string{"all"}):
+		b = appendField(b, "network", "all")
+	case len(g.Network) > 0:
+		b = appendField(b, "network", g.Network)
+	}
+	if len(g.Secrets) > 0 {
+		b = appendField(b, "secrets", g.Secrets)
+	}
+	return b
+}
+
+// risk is how bad a call of a tool can be, by what the server says of it. Where it may write files it is no reading alone.
+func (s *Spec) risk(d Definition) string {
+	switch {
+	case d.Hint("readOnlyHint") && len(s.Write) == 0:
+		return "read"
+	case d.Hint("destructiveHint") && !d.Hint("readOnlyHint"):
+		return "destructive"
+	}
+	return "write"
+}
+
+// File returns the file of the server's item, unsigned.
+func (s *Spec) File() []byte {
+	var b []byte
+	add := func(name string, v any) { b = appendField(b, name, v) }
+	add("version", "1.0.0")
+	add("tool_type", serverType)
+	add("executor_id", "rye/core/runtimes/mcp_"+s.Transport+"_runtime")
+	add("category", ServersDir)
+	add("description", cmp.Or(s.Description, "An MCP server: calling it shows what it announces"))
+	add("risk", "write")
+	b = s.Grants.append(b)
+	config := map[string]any{"transport": s.Transport}
+	if s.Transport == Stdio {
+		config["command"] = s.Command
+		if len(s.Args) > 0 {
+			config["args"] = s.Args
+		}
+		if len(s.Env) > 0 {
+			config["env"] = anyMap(s.Env)
+		}
+	} else {
+		config["url"] = s.URL
+		if len(s.Headers) > 0 {
+			config["headers"] = anyMap(s.Headers)
+		}
+	}
+	if s.Timeout > 0 {
+		config["timeout"] = float64(s.Timeout)
+	}
+	add("config", config)
+	add("input_schema", emptyObject)
+	return b
+}
+
+// emptyObject is the schema of a call without parameters.
+var emptyObject = map[string]any{"type": "object", "additionalProperties": false}
+
+func anyMap(m map[string]string) map[string]any {
+	out := map[string]any{}
+	for name, v := range m {
+		out[name] = v
+	}
+	return out
+}
+
+// SpecOf reads the specification of a server from its item.
+func SpecOf(m *model.Model) (*Spec, error) {
+	t := m.Tool
+	if t == nil || t.Type != serverType {
+		return nil, fault.New(fault.Validation, "%s is not a server: its tool_type is not %s", m.Ref, serverType).On("ref", m.Ref.String())
+	}
+	v, err := t.Config.JSON()
+	if err != nil {
+		return nil, err
+	}
+	config, _ := v.(map[string]any)
+	s := &Spec{Description: t.Description, Env: texts(config["env"]), Headers: texts(config["headers"])}
+	s.Transport, _ = config["transport"].(string)
+	s.Command, _ = config["command"].(string)
+	s.URL, _ = config["url"].(string)
+	list, _ := config["args"].([]any)
+	for _, arg := range list {
+		s.Args = append(s.Args, fmt.Sprint(arg))
+	}
+	switch n := config["timeout"].(type) {
+	case int64:
+		s.Timeout = int(n)
+	case float64:
+		s.Timeout = int(n)
+	}
+	s.Read, s.Write, s.Secrets, s.Network = t.Files.Read, t.Files.Write, t.Secrets, t.Network.Hosts
+	if t.Network.All {
+		s.Network = []string{"all"}
+	}
+	return s, nil
+}
+
+func texts(v any) map[string]string {
+	m, _ := v.(map[string]any)
+	if len(m) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for name, v := range m {
+		out[name] = fmt.Sprint(v)
+	}
+	return out
+}
+
+// An Executable is a field of a server that decides what is run, or what is sent where.
+type Executable struct {
+	Field string `json:"field"`
+	Value string `json:"value"`
+}
+
+// Executables lists every field of a server that decides what is run.
+func (s *Spec) Executables() (all []Executable) {
+	add := func(field, value string) {
+		if value != "" {
+			all = append(all, Executable{field, value})
+		}
+	}
+	add("command", s.Command)
+	for i, arg := range s.Args {
+		all = append(all, Executable{fmt.Sprintf("args[%d]", i), arg})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		all = append(all, Executable{"env." + name, s.Env[name]})
+	}
+	add("url", s.URL)
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		all = append(all, Executable{"headers." + name, s.Headers[name]})
+	}
+	return all
+}
+
+// PathOfServer is the file of a server's item in a space, and PathOfTool that of one of its tools.
+func PathOfServer(name string) string { return path.Join("tools", ServersDir, name+".yaml") }
+
+// PathOfTool is the file of a tool's item in a space.
+func PathOfTool(server, tool string) string {
+	return "tools/" + strings.TrimPrefix(ToolRef(server, tool).String(), "tool:") + ".yaml"
+}
+
+// AddSecrets lets the server have secrets: NAME, which a header may use as ${VARIABLE}, or NAME=VARIABLE, which the server's
+// process has as that variable.
+func (s *Spec) AddSecrets(list []string) error {
+	for _, text := range list {
+		name, as, named := strings.Cut(text, "=")
+		variable, err := secret.Variable(name)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(s.Secrets, name) {
+			s.Secrets = append(s.Secrets, name)
+		}
+		if !named {
+			continue
+		}
+		if s.Transport != Stdio {
+			return fault.New(fault.Validation, "--secret %s: a server by HTTP has no variables: use ${%s} in a header", text, variable).Try("rye help mcp add")
+		}
+		if _, twice := s.Env[as]; twice || as == "" {
+			return fault.New(fault.Validation, "--secret %s: the variable %q is set already, or empty", text, as)
+		}
+		if s.Env == nil {
+			s.Env = map[string]string{}
+		}
+		s.Env[as] = "${" + variable + "}"
+	}
+	return nil
+}

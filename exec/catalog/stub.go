@@ -1,0 +1,135 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// toolType is the type of the items of tools.
+const toolType = "mcp"
+
+// Stub returns the file of a tool's item, unsigned. It has the grants of the server, because a call has those that the tool
+// declares.
+func Stub(server string, s *Spec, d Definition) ([]byte, error) {
+	id, err := d.Digest()
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	add := func(name string, v any) { b = appendField(b, name, v) }
+	add("version", "1.0.0")
+	add("tool_type", toolType)
+	add("executor_id", ServersDir+"/"+server)
+	add("category", toolsDir+"/"+server)
+	if title, ok := d["title"]; ok {
+		add("title", title)
+	}
+	add("description", describe(d))
+	add("risk", s.risk(d))
+	b = s.Grants.append(b)
+	add("config", map[string]any{"tool_name": d.Name(), "definition": id.String()})
+	if notes, ok := d["annotations"]; ok {
+		add("annotations", notes)
+	}
+	schema, ok := d["inputSchema"]
+	if !ok {
+		schema = emptyObject
+	}
+	add("input_schema", schema)
+	if schema, ok := d["outputSchema"]; ok {
+		add("output_schema", schema)
+	}
+	return b, nil
+}
+
+// describe is the description of an item: an item needs one, and a tool of a server doesn't.
+func describe(d Definition) string { return cmp.Or(d.Text("description"), d.Text("title"), d.Name()) }
+
+// A Pinned tool is what an item says of a server's tool.
+type Pinned struct {
+	Item       *ai.Item
+	Tool       string // as the server calls it
+	Definition cas.Digest
+	Fields     Definition // what a person accepted, but for a description that is only the title or the name
+}
+
+// PinnedOf reads a tool's item.
+func PinnedOf(it *ai.Item) (*Pinned, error) {
+	t := it.Model.Tool
+	if t == nil || t.Type != toolType {
+		return nil, fault.New(fault.Validation, "%s is not the tool of a server: its tool_type is not %s", it.Ref, toolType).On("ref", it.Ref.String())
+	}
+	v, err := t.Config.JSON()
+	if err != nil {
+		return nil, err
+	}
+	config, _ := v.(map[string]any)
+	p := &Pinned{Item: it}
+	p.Tool, _ = config["tool_name"].(string)
+	text, _ := config["definition"].(string)
+	if p.Definition, err = cas.ParseDigest(text); err != nil {
+		return nil, fault.New(fault.Validation, "%s: config.definition is not a digest", it.Ref).From(err).On("ref", it.Ref.String())
+	}
+	all := map[string]any{"name": p.Tool, "title": it.Model.Fields.Get("title").String(), "description": t.Description}
+	for field, name := range map[string]string{"annotations": "annotations", "inputSchema": "input_schema", "outputSchema": "output_schema"} {
+		if v := it.Model.Fields.Get(name); !v.IsNull() {
+			if all[field], err = v.JSON(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	p.Fields = DefinitionOf(all)
+	return p, nil
+}
+
+// Faithful reports whether the item still says what was pinned: the definition of its own fields is the one that it names.
+func (p *Pinned) Faithful() bool {
+	for _, without := range [][]string{nil, {"description"}, {"inputSchema"}, {"description", "inputSchema"}} {
+		d := DefinitionOf(p.Fields)
+		for _, name := range without {
+			delete(d, name)
+		}
+		if id, err := d.Digest(); err == nil && id == p.Definition {
+			return describe(d) == p.Fields.Text("description")
+		}
+	}
+	return false
+}
+
+// checkStub refuses a file of a tool's item that isn't the definition, or can't be called.
+func checkStub(m *model.Model, d Definition) error {
+	for _, p := range m.Problems {
+		if !p.Warning {
+			return fault.New(fault.Validation, "%q can't be an item: %s", d.Name(), p.Message).From(p)
+		}
+	}
+	of := m.Interface()
+	for _, s := range []struct {
+		field string
+		read  any
+	}{{"inputSchema", of.Input}, {"outputSchema", of.Output}} {
+		want, ok := d[s.field]
+		if !ok {
+			continue
+		}
+		a, err := jcs.Append(nil, want)
+		if err != nil {
+			return err
+		}
+		b, err := jcs.Append(nil, s.read)
+		if err != nil || !bytes.Equal(a, b) {
+			return fault.New(fault.Validation, "%q can't be an item: its %s can't be written without a change", d.Name(), s.field).From(err)
+		}
+		if _, err := params.Compile(s.read); err != nil {
+			return fault.New(fault.Validation, "%q can't be an item: its %s: %v", d.Name(), s.field, err).From(err)
+		}
+	}
+	return nil
+}
