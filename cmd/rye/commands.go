@@ -6,6 +6,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/builds"
 	"github.com/rye-build/rye/cmd/rye/bundles"
+	"github.com/rye-build/rye/cmd/rye/catalogs"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/demos"
 	"github.com/rye-build/rye/cmd/rye/functions"
@@ -23,5 +24,5 @@ import (
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
 	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(),
-		locks.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), runs.ThreadCommands(), runs.ServerCommands(), stores.Commands())
+		locks.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), runs.ThreadCommands(), runs.ServerCommands(), catalogs.Commands(), stores.Commands())
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -417,6 +418,9 @@ func TestSchemas(t *testing.T) {
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
 	words["auth set"], words["auth remove"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
 	words["auth login"] = []string{"b-token", oauthtest.New(t).URL + "/mcp", "--file"}
+	for path, args := range mcpWords(t) {
+		words[path] = args
+	}
 	all := commands()
 	slices.SortStableFunc(all, func(a, b cli.Command) int { return cmp.Compare(b2i(b.Path == "store put"), b2i(a.Path == "store put")) })
 	for _, c := range all {
@@ -457,6 +461,23 @@ func execWords(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return []string{"-C", project, "tool:acme/hi", "--dev", "--dry-run"}
+}
+
+// mcpWords are those of the commands about tool servers: a server is added, and in the end removed.
+func mcpWords(t *testing.T) map[string][]string {
+	t.Helper()
+	project := t.TempDir()
+	server, err := osexec.LookPath("announce")
+	err = errors.Join(err, os.Mkdir(filepath.Join(project, ".ai"), 0o700),
+		os.WriteFile(filepath.Join(project, "tools.json"), []byte(`[{"name": "a", "inputSchema": {"type": "object"}}]`), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]string{
+		"mcp add":  {"-C", project, "--yes", "s", "--read", "tools.json", "--", server, "tools.json"},
+		"mcp list": {"-C", project, "--tools"}, "mcp show": {"-C", project, "s"}, "mcp test": {"-C", project, "s"}, "mcp refresh": {"-C", project, "s"},
+		"mcp accept": {"-C", project, "s", "--yes"}, "mcp remove": {"-C", project, "s", "--yes"},
+	}
 }
 
 // bundleWords are those of the commands about bundles, and what they need: an archive, and two versions.

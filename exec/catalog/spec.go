@@ -67,13 +67,13 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// host is what a tool's network calls the host of the URL.
-func (s *Spec) host() string {
+// AddHost adds the host of the URL to those that the server's tools may reach.
+func (s *Spec) AddHost() {
 	u, err := url.Parse(s.URL)
-	if err != nil {
-		return ""
+	if err != nil || u.Host == "" || slices.Equal(s.Network, []string{"all"}) || slices.Contains(s.Network, u.Host) {
+		return
 	}
-	return u.Host
+	s.Network = append(slices.Clone(s.Network), u.Host)
 }
 
 // append appends the grants as fields of an item.
@@ -124,7 +124,7 @@ func (s *Spec) File() []byte {
 	b = s.Grants.append(b)
 	config := map[string]any{"transport": s.Transport}
 	if s.Transport == Stdio {
-		config["command"] = s.Command
+		config["command"], config["cwd"] = s.Command, "{project_path}"
 		if len(s.Args) > 0 {
 			config["args"] = s.Args
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/builds"
 	"github.com/rye-build/rye/cmd/rye/bundles"
+	"github.com/rye-build/rye/cmd/rye/catalogs"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/secrets"
@@ -190,6 +191,8 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 		return cli.Offer(known.Lists, func(l policy.Source) (string, string) { return l.Name, l.From })
 	case "secret":
 		return secrets.CompleteSecrets(a)
+	case "mcp":
+		return catalogs.CompleteServers(ctx, a)
 	case "step":
 		return builds.CompleteSteps(a)
 	case "call":

@@ -124,7 +124,7 @@ func TestValue(t *testing.T) {
 	if len(all) != 1 || all[0].Where != "inputSchema/properties/a~1b/enum/0" || !all[0].Critical || !flags.AnyCritical(all) {
 		t.Errorf("%+v", all)
 	}
-	// However much is wrong, something critical is among what is told.
+	// However much is wrong, something critical is reported.
 	many := make([]any, 200)
 	for i := range many {
 		many[i] = "<!-- " + fmt.Sprint(i)

@@ -118,7 +118,7 @@ func inSubdivisionFlag(runes []rune, i int) bool {
 
 func isSelector(r rune) bool { return unicode.Is(unicode.Variation_Selector, r) }
 
-// selects reports whether a variation selector follows a character of which there may be variants.
+// selects reports whether a variation selector follows a character that may have variants.
 func selects(runes []rune, i int) bool {
 	if i == 0 {
 		return false

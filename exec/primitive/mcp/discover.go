@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,6 +20,14 @@ const (
 	maxListings = 5
 )
 
+// look is the command that shows what a server announces now.
+func look(server string) string {
+	if name, ok := strings.CutPrefix(server, "tool:mcp/servers/"); ok {
+		return fault.Command("rye mcp refresh", name)
+	}
+	return fault.Command("rye exec", server)
+}
+
 // check refuses a call of a tool whose definition is another.
 func (x *call) check(ctx context.Context) error {
 	tools, err := x.definitions(ctx)
@@ -29,7 +38,7 @@ func (x *call) check(ctx context.Context) error {
 	refused := func(found, format string, args ...any) error {
 		return &refusal{fault.New(fault.LockMismatch, format, args...).On("server", x.server).On("tool", x.tool).On("expected", x.definition.String()).
 			On("found", found).On("reason", "quarantined").Because("it is quarantined: nothing was called", "expected  "+x.definition.String(), "found     "+found).
-			Try(fault.Command("rye exec", x.server))}
+			Try(look(x.server))}
 	}
 	switch {
 	case !ok:

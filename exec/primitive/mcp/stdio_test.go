@@ -256,7 +256,7 @@ func TestChanged(t *testing.T) {
 		if refused.Code != fault.LockMismatch || refused.Details["expected"] != before["echo"] || refused.Details["found"] == before["echo"] || refused.Details["server"] != "tool:mcp/servers/t" {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if !slices.Equal(refused.Hint, []string{"rye exec tool:mcp/servers/t"}) {
+		if !slices.Equal(refused.Hint, []string{"rye mcp refresh t"}) {
 			t.Errorf("%q", refused.Hint)
 		}
 		break

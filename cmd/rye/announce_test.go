@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// announceMain is an MCP server on standard input and output: "announce FILE" announces the tools of a JSON file, or of the
+// argument itself if that is a list. If the file has an object, it has the tools, instructions, prompts and resources. A call
+// answers with the arguments. Everything is what the file says, whether a client can stand it or not.
+func announceMain() {
+	if err := announceFile(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "announce:", err)
+		syscall.Exit(1)
+	}
+	syscall.Exit(0)
+}
+
+func announceFile(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no file")
+	}
+	b := []byte(args[0])
+	if b[0] != '[' {
+		var err error
+		if b, err = os.ReadFile(args[0]); err != nil {
+			return err
+		}
+	}
+	var says struct {
+		Tools        json.RawMessage
+		Prompts      json.RawMessage
+		Resources    json.RawMessage
+		Instructions string
+	}
+	if json.Unmarshal(b, &says) != nil {
+		says.Tools = b
+	}
+	out := json.NewEncoder(os.Stdout)
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var q struct {
+			ID     json.RawMessage
+			Method string
+			Params struct {
+				Arguments json.RawMessage
+			}
+		}
+		if err := json.Unmarshal(lines.Bytes(), &q); err != nil || q.ID == nil {
+			continue
+		}
+		answer := map[string]any{"jsonrpc": "2.0", "id": q.ID}
+		list := func(name string, all json.RawMessage) {
+			if all == nil {
+				all = json.RawMessage("[]")
+			}
+			answer["result"] = map[string]any{name: all}
+		}
+		switch q.Method {
+		case "initialize":
+			capabilities := map[string]any{"tools": map[string]any{}}
+			if says.Prompts != nil {
+				capabilities["prompts"] = map[string]any{}
+			}
+			if says.Resources != nil {
+				capabilities["resources"] = map[string]any{}
+			}
+			answer["result"] = map[string]any{"protocolVersion": "2025-06-18", "capabilities": capabilities, "instructions": says.Instructions,
+				"serverInfo": map[string]any{"name": "announce", "version": "1"}}
+		case "tools/list":
+			list("tools", says.Tools)
+		case "prompts/list":
+			list("prompts", says.Prompts)
+		case "resources/list":
+			list("resources", says.Resources)
+		case "resources/templates/list":
+			list("resourceTemplates", nil)
+		case "tools/call":
+			answer["result"] = map[string]any{"content": []any{map[string]any{"type": "text", "text": string(q.Params.Arguments)}}}
+		default:
+			answer["error"] = map[string]any{"code": -32601, "message": "method not found"}
+		}
+		if err := out.Encode(answer); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}

@@ -1,0 +1,326 @@
+package catalogs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/catalog"
+)
+
+type addRun struct {
+	Name    string   `arg:"" help:"Name of the server, as in files."`
+	Command []string `arg:"" optional:"" name:"command" help:"Program and arguments of a server on stdio, after --."`
+	Stdio   bool     `help:"The server is a program (the default with a command)."`
+	HTTP    string   `name:"http" placeholder:"URL" help:"Address of a server that is reached by HTTP."`
+	Read    []string `placeholder:"DIR" sep:"none" help:"Let it read a directory of the project (repeatable)."`
+	Write   []string `placeholder:"DIR" sep:"none" help:"Let it write a directory of the project (repeatable)."`
+	Network []string `placeholder:"HOST" sep:"none" help:"Let it reach a host; all for every host (repeatable)."`
+	Secret  []string `placeholder:"NAME[=VAR]" sep:"none" help:"Let it have a secret, as a variable (repeatable)."`
+	Env     []string `placeholder:"NAME=VALUE" sep:"none" help:"Set a variable (repeatable)."`
+	Header  []string `placeholder:"LINE" sep:"none" help:"Send a header with each request (repeatable)."`
+	Timeout int      `placeholder:"SECONDS" help:"Time limit of a call."`
+	Scope   string   `enum:"project,user" default:"project" help:"Where to write the items: project or user."`
+	DryRun  bool     `help:"Show what it would run; start and write nothing."`
+	trusts.KeyFlag
+}
+
+// Added is what was done.
+type Added struct {
+	Server      *Consent         `json:"server"`
+	File        string           `json:"file"`
+	Key         string           `json:"key"`  // its fingerprint
+	Call        string           `json:"call"` // in the audit log
+	Tools       []catalog.Change `json:"tools"`
+	Written     []string         `json:"written"`     // refs, the server's first
+	Quarantined []string         `json:"quarantined"` // tools
+	DryRun      bool             `json:"dry_run"`
+	name, next  string
+}
+
+// Text implements cli.Answer.
+func (x *Added) Text(t *cli.Terminal) {
+	if x.DryRun {
+		t.Printf("%s\n", x.Server.Ref)
+		t.Rows(x.Server.rows())
+		return
+	}
+	for _, ref := range x.Written {
+		t.Printf("wrote %s\n", ref)
+	}
+	for _, name := range x.Quarantined {
+		t.Note("quarantined %s: rye mcp accept %s %s", name, x.name, fault.Quote(name))
+	}
+	t.Note("signed with %s; next: %s", places.Short(x.Key), x.next)
+}
+
+// lockCommand is what pins the items of a space.
+func lockCommand(s *ai.Space) string {
+	if s.Level == ai.User {
+		return "rye lock --user"
+	}
+	return "rye lock"
+}
+
+func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	spec, err := c.spec()
+	if err != nil {
+		return nil, err
+	}
+	o, space, err := c.open(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	if err := c.free(ctx, o, space); err != nil {
+		return nil, err
+	}
+	k, err := trusts.SigningKey(ctx, a, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	signer := catalog.Key{Private: k.Private, Now: a.Clock}
+	st, err := stage(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	s, err := c.server(ctx, st, spec, signer)
+	if err != nil {
+		return nil, err
+	}
+	ans := &Added{File: o.Name(space, s.Item.Path), Key: k.Public().Fingerprint().String(), DryRun: c.DryRun, Tools: []catalog.Change{},
+		Written: []string{}, Quarantined: []string{}, name: c.Name, next: lockCommand(space)}
+	if ans.Server, err = consent(ctx, st, s); err != nil {
+		return nil, err
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	ans.Server.say(a)
+	if err := a.Confirm(ctx, "Ask it for its tools?"); err != nil {
+		return nil, err
+	}
+	announced, call, err := ask(ctx, a, st, s)
+	if err != nil {
+		return nil, err
+	}
+	ans.Call = call
+	others := catalog.OthersOf(o.servers, c.Name)
+	if ans.Tools, err = catalog.Compare(c.Name, nil, announced, others); err != nil {
+		return nil, err
+	}
+	st.CheckStubs(c.Name, spec, ans.Tools)
+	chosen := c.choose(a, announced, ans, others)
+	if err := a.Confirm(ctx, fmt.Sprintf("Sign %s as items of %s?", tools(len(chosen)), s.Item.Ref)); err != nil {
+		return nil, err
+	}
+	all, err := st.Stubs(ctx, c.Name, spec, chosen, signer)
+	if err != nil {
+		return nil, err
+	}
+	return c.install(ctx, a, space, announced, ans, s.Item, all)
+}
+
+// spec is what the flags say of the server.
+func (c *addRun) spec() (*catalog.Spec, error) {
+	if err := catalog.CheckName(c.Name); err != nil {
+		return nil, err
+	}
+	s := &catalog.Spec{Transport: catalog.Stdio, URL: c.HTTP, Timeout: c.Timeout}
+	if c.HTTP != "" {
+		s.Transport = catalog.HTTP
+	}
+	switch {
+	case c.HTTP != "" && (c.Stdio || len(c.Command) > 0):
+		return nil, fault.New(fault.Validation, "--http and a command exclude each other").Try("rye help mcp add")
+	case c.HTTP == "" && len(c.Command) == 0:
+		return nil, fault.New(fault.Validation, "what is the server? Give a command after --, or --http URL").Try("rye help mcp add")
+	case len(c.Command) > 0:
+		s.Command, s.Args = c.Command[0], c.Command[1:]
+	}
+	if c.Timeout < 0 {
+		return nil, fault.New(fault.Validation, "--timeout must be at least 1")
+	}
+	var err error
+	if s.Env, err = pairs("--env", "=", c.Env); err != nil {
+		return nil, err
+	}
+	if s.Headers, err = pairs("--header", ":", c.Header); err != nil {
+		return nil, err
+	}
+	s.Read, s.Write, s.Network = c.Read, c.Write, c.Network
+	if err := s.AddSecrets(c.Secret); err != nil {
+		return nil, err
+	}
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	s.AddHost()
+	return s, nil
+}
+
+// pairs reads NAME=VALUE, or a header.
+func pairs(flag, sep string, list []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, text := range list {
+		name, value, ok := strings.Cut(text, sep)
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, fault.New(fault.Validation, "%s is %q, and not NAME%sVALUE", flag, text, sep).Try("rye help mcp add")
+		}
+		if _, twice := out[name]; twice {
+			return nil, fault.New(fault.Validation, "%s gives %q twice", flag, name)
+		}
+		if sep == ":" {
+			value = strings.TrimSpace(value)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// open opens the space that the items are to be written to.
+func (c *addRun) open(ctx context.Context, a *cli.App) (*opened, *ai.Space, error) {
+	user := c.Scope == "user"
+	if !user {
+		if _, err := places.Paths(a).OpenProject(); err != nil {
+			return nil, nil, fault.Of(err).Try(a.With("--scope", "user"))
+		}
+	}
+	o, err := openServers(ctx, a, user)
+	if err != nil {
+		return nil, nil, err
+	}
+	space := o.Project
+	switch {
+	case user && o.User != nil:
+		space = o.User
+	case user:
+		dir := cli.UserSpace(a.UserBase())
+		if dir.Err != nil {
+			o.Close()
+			return nil, nil, dir.Err
+		}
+		space = &ai.Space{Label: ai.User.String(), Level: ai.User, Dir: dir.Value, FS: os.DirFS(dir.Value)}
+	case space == nil:
+		dir := o.Root.DotAI()
+		space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: dir, FS: os.DirFS(dir)}
+	}
+	return o, space, nil
+}
+
+// free refuses a name that a server of the space has, or whose directory has tools.
+func (c *addRun) free(ctx context.Context, o *opened, space *ai.Space) error {
+	if slices.ContainsFunc(o.servers, func(s *catalog.Server) bool { return s.Name == c.Name && s.Item != nil && s.Item.Space == space }) {
+		return fault.New(fault.Validation, "the server %q exists already", c.Name).
+			Try(fault.Command("rye mcp refresh", c.Name), fault.Command("rye mcp remove", c.Name)).On("reason", "exists").On("name", c.Name)
+	}
+	if err := o.CheckFree(ctx, catalog.ServerRef(c.Name), space); err != nil {
+		return err
+	}
+	l, err := o.Files(ctx, "tool")
+	if err != nil {
+		return err
+	}
+	for _, f := range l.Files {
+		if f.Space == space && strings.HasPrefix(strings.ToLower(f.ID), "mcp/"+strings.ToLower(c.Name)+"/") {
+			return fault.New(fault.Validation, "%s exists already, without a server %q", f.Ref, c.Name).
+				Try(fault.Command("rye rm", "tool:mcp/"+c.Name+"/**")).On("reason", "exists").On("ref", f.Ref.String())
+		}
+	}
+	return nil
+}
+
+// server stages the item of the server.
+func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Spec, k catalog.Key) (*catalog.Server, error) {
+	it, err := st.Draft(catalog.ServerRef(c.Name), spec.File())
+	if err != nil {
+		return nil, err
+	}
+	if it.Model.Invalid() {
+		f := st.Items.Invalid(it, "the item of the server")
+		f.Text = fmt.Sprintf("%s would be invalid", it.Ref)
+		return nil, f
+	}
+	return &catalog.Server{Name: c.Name, Item: it, Spec: spec}, st.Write(ctx, it, k)
+}
+
+// consent decides about the call that asks the server, without starting anything.
+func consent(ctx context.Context, st *catalog.Stage, s *catalog.Server) (*Consent, error) {
+	p, err := st.Prepare(ctx, s.Item.Ref, true)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return newConsent(s.Spec, p), nil
+}
+
+// choose shows the tools, and returns those that are written: not what has a critical warning, and not what can't be an item.
+func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added, others map[string][]string) (chosen []*catalog.Change) {
+	a.Term.Say("", "%s announces %s, %s and %s:", []any{ans.Server.Ref, tools(len(ans.Tools)), fault.Count(int64(len(announced.Prompts)), "prompt"),
+		fault.Count(int64(len(announced.Resources)), "resource")})
+	for i := range ans.Tools {
+		t := &ans.Tools[i]
+		sayLines(a, newLines(t))
+		switch {
+		case t.Refused != "":
+		case t.Critical():
+			ans.Quarantined = append(ans.Quarantined, t.Tool)
+		default:
+			chosen = append(chosen, t)
+		}
+	}
+	for _, line := range flagLines(announced.Flags(others)) {
+		sayLines(a, []string{strings.TrimSpace(line)})
+	}
+	return chosen
+}
+
+// install writes what was staged.
+func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, announced *catalog.Announcement, ans *Added, server *ai.Item, all []*ai.Item) (cli.Answer, error) {
+	unlock, err := places.Alone(ctx, a, space.Level == ai.User)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	now, _, err := c.open(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer now.Close()
+	if err := c.free(ctx, now, spaceOf(now, space)); err != nil {
+		return nil, err
+	}
+	m, err := memory(a, space)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Put(c.Name, &catalog.Known{Space: space.Dir, Server: catalog.ID(server), At: a.Now().UTC(), Announcement: announced}); err != nil {
+		return nil, err
+	}
+	items := append([]*ai.Item{server}, all...)
+	if err := catalog.Install(ctx, space, items, nil, a.Now()); err != nil {
+		return nil, err
+	}
+	for _, it := range items {
+		ans.Written = append(ans.Written, it.Ref.String())
+	}
+	return ans, nil
+}
+
+// spaceOf is the space of a level as it is now.
+func spaceOf(o *opened, s *ai.Space) *ai.Space {
+	for _, now := range []*ai.Space{o.Project, o.User} {
+		if now != nil && now.Dir == s.Dir {
+			return now
+		}
+	}
+	return s
+}

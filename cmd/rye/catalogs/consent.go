@@ -1,0 +1,75 @@
+package catalogs
+
+import (
+	"strings"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/exec/session"
+)
+
+// A Consent is what a server is and what it may do, as a person is asked to agree to it.
+type Consent struct {
+	Ref         string                   `json:"ref"`
+	Transport   string                   `json:"transport"`
+	Executables []catalog.Executable     `json:"executables"` // every field that decides what runs, or is sent where
+	Programs    []session.MachineProgram `json:"programs"`
+	Grants      session.Grants           `json:"grants"`
+	Sandbox     string                   `json:"sandbox"`
+}
+
+func newConsent(s *catalog.Spec, p *exec.Plan) *Consent {
+	r := session.NewReport(p)
+	c := &Consent{Ref: r.Ref, Transport: s.Transport, Executables: s.Executables(), Programs: append(r.Pinned, r.Unpinned...), Grants: r.Grants,
+		Sandbox: r.Sandbox.Need}
+	if c.Programs == nil {
+		c.Programs = []session.MachineProgram{}
+	}
+	return c
+}
+
+// rows are the lines that a person reads.
+func (c *Consent) rows() (rows [][]string) {
+	for _, e := range c.Executables {
+		rows = append(rows, []string{e.Field, e.Value})
+	}
+	for _, p := range c.Programs {
+		rows = append(rows, []string{"program", strings.TrimSpace(p.Path + "  " + p.Version), "blake3:" + p.Digest.Short()})
+	}
+	return append(rows, grantRows(c.Grants.Read, c.Grants.Write, c.Grants.Network, c.Grants.Secrets, c.Grants.Withheld)...)
+}
+
+func grantRows(read, write, network, secrets, withheld []string) [][]string {
+	list := func(all []string) string {
+		if len(all) == 0 {
+			return "nothing"
+		}
+		return strings.Join(all, ", ")
+	}
+	rows := [][]string{{"reads", list(read)}, {"writes", list(write)}, {"network", list(network)}, {"secrets", list(secrets)}}
+	if len(withheld) > 0 {
+		rows = append(rows, []string{"withheld", strings.Join(withheld, ", ") + " (the policy allows it no such secret)"})
+	}
+	return rows
+}
+
+// say shows it to the person who is asked.
+func (c *Consent) say(a *cli.App) {
+	what := "start this program"
+	if c.Transport == catalog.HTTP {
+		what = "contact this server"
+	}
+	a.Term.Say("", "%s would %s now, and whenever one of its tools is called:", []any{c.Ref, what})
+	sayRows(a, c.rows())
+}
+
+func sayRows(a *cli.App, rows [][]string) {
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(cli.Escape(r[0], a.Term.Ascii)))
+	}
+	for _, r := range rows {
+		a.Term.Say("  ", "%s  %s", []any{a.Term.Pad(r[0], width), strings.Join(r[1:], "  ")})
+	}
+}

@@ -1,0 +1,151 @@
+package catalogs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// opened is what the commands see of servers.
+type opened struct {
+	*spaces.Items
+	a       *cli.App
+	servers []*catalog.Server
+}
+
+// openServers opens the servers of the project, or of the user with user or outside of projects.
+func openServers(ctx context.Context, a *cli.App, user bool) (*opened, error) {
+	w := places.UnreadWorkspace(a)
+	if !user {
+		var err error
+		if w, err = places.OpenWorkspace(a); err != nil {
+			return nil, err
+		}
+	}
+	v, err := spaces.ItemsOf(ctx, w)
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	all, err := catalog.Servers(ctx, v.Editor)
+	if err != nil {
+		v.Close()
+		return nil, err
+	}
+	return &opened{v, a, all}, nil
+}
+
+// openServer opens the server of a name: one that can be seen from here, else one of the user.
+func openServer(ctx context.Context, a *cli.App, name string) (*opened, *catalog.Server, error) {
+	o, err := openServers(ctx, a, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := catalog.Find(o.servers, name)
+	if f, ok := fault.Find(err); ok && f.Code == fault.NotFound && o.User == nil {
+		if own, e := openServers(ctx, a, true); e == nil {
+			if s, e := catalog.Find(own.servers, name); e == nil {
+				o.Close()
+				return own, s, nil
+			}
+			own.Close()
+		}
+	}
+	if err != nil {
+		o.Close()
+		return nil, nil, err
+	}
+	return o, s, nil
+}
+
+// memory is what is remembered of the servers of a space.
+func memory(a *cli.App, s *ai.Space) (catalog.Memory, error) {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return catalog.Memory{}, state.Err
+	}
+	return catalog.MemoryIn(state.Value, s.Dir), nil
+}
+
+// changes compares what a server announced last with its items; nil if nothing is remembered.
+func (o *opened) changes(s *catalog.Server) (*catalog.Known, []catalog.Change, error) {
+	if s.Item == nil {
+		return nil, nil, nil
+	}
+	m, err := memory(o.a, s.Item.Space)
+	if err != nil {
+		return nil, nil, err
+	}
+	k, err := m.Get(s.Name)
+	if err != nil || k == nil {
+		return nil, nil, err
+	}
+	all, err := catalog.Compare(s.Name, s.Tools, k.Announcement, catalog.OthersOf(o.servers, s.Name))
+	return k, all, err
+}
+
+// stage opens a stage for the project, or for none.
+func stage(ctx context.Context, a *cli.App) (*catalog.Stage, error) {
+	p, err := places.Paths(a).FindProject()
+	if err != nil && !errors.Is(err, workspace.ErrNoProject) {
+		return nil, err
+	}
+	return catalog.NewStage(ctx, *places.Paths(a), places.Options(a), places.Session(a), p.Root)
+}
+
+// ask calls the item of a server, which a session has prepared, and returns what it announces and the id of the call.
+func ask(ctx context.Context, a *cli.App, p catalog.Preparer, s *catalog.Server) (*catalog.Announcement, string, error) {
+	plan, err := p.Prepare(ctx, s.Item.Ref, false)
+	if err != nil {
+		return nil, "", err
+	}
+	defer plan.Close()
+	r, err := plan.Run(ctx, nil)
+	if err == nil && r.Status != record.OK {
+		err = runs.CallFault(a, plan, r)
+	}
+	if err != nil {
+		return nil, "", unasked(a, s, err)
+	}
+	announced, err := catalog.Parse(r.Value)
+	return announced, r.ID, err
+}
+
+// unasked is the error of a server that could not be asked. The hints are about this command, not about a call of the item,
+// which may not exist.
+func unasked(a *cli.App, s *catalog.Server, err error) error {
+	f, ok := fault.Find(err)
+	if !ok {
+		return err
+	}
+	f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool {
+		return strings.HasPrefix(hint, "rye exec ") || strings.HasPrefix(hint, "rye show ")
+	})
+	if len(f.Hint) == 0 {
+		f.Try(fault.Command("rye audit list --ref", s.Item.Ref.String()))
+	}
+	return f
+}
+
+// CompleteServers offers the names of servers.
+func CompleteServers(ctx context.Context, a *cli.App) []cli.Candidate {
+	ctx, cancel := context.WithTimeout(ctx, spaces.CompleteTime)
+	defer cancel()
+	o, err := openServers(ctx, a, false)
+	if err != nil {
+		return nil
+	}
+	defer o.Close()
+	return cli.Offer(o.servers, func(s *catalog.Server) (string, string) { return s.Name, "MCP server" })
+}

@@ -1,0 +1,165 @@
+package catalogs
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/catalog"
+)
+
+// ShowRun is rye mcp show.
+type ShowRun struct {
+	Name string `arg:"" complete:"mcp" help:"Name of the server."`
+	Tool string `arg:"" optional:"" help:"One of its tools, as the server calls it."`
+}
+
+// Shown is a server, or one of its tools.
+type Shown struct {
+	Name        string               `json:"name"`
+	Ref         string               `json:"ref"`
+	File        string               `json:"file"`
+	Transport   string               `json:"transport"`
+	Executables []catalog.Executable `json:"executables"` // every field that decides what runs, or is sent where
+	Read        []string             `json:"read"`
+	Write       []string             `json:"write"`
+	Network     []string             `json:"network"`
+	Secrets     []string             `json:"secrets"`
+	Tools       []ShownTool          `json:"tools"`
+	Refreshed   time.Time            `json:"refreshed,omitzero"` // when it was asked last
+	Changes     []catalog.Change     `json:"changes"`            // what it announced then, against the items
+	one         bool
+}
+
+// A ShownTool is one tool that has an item.
+type ShownTool struct {
+	Tool         string          `json:"tool"`
+	Ref          string          `json:"ref"`
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description"`
+	Risk         string          `json:"risk"`
+	Definition   string          `json:"definition"`
+	Faithful     bool            `json:"faithful"` // the item says what its definition says
+	Annotations  json.RawMessage `json:"annotations,omitempty"`
+	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+}
+
+// Text implements cli.Answer.
+func (x *Shown) Text(t *cli.Terminal) {
+	if x.one {
+		for i := range x.Tools {
+			x.Tools[i].print(t)
+		}
+		x.printChanges(t)
+		return
+	}
+	t.Printf("%s  %s\n", x.Ref, x.File)
+	rows := [][]string{}
+	for _, e := range x.Executables {
+		rows = append(rows, []string{e.Field, e.Value})
+	}
+	t.Rows(append(rows, grantRows(x.Read, x.Write, x.Network, x.Secrets, nil)...))
+	rows = nil
+	for _, tool := range x.Tools {
+		note := cut(firstLine(tool.Description), 80)
+		if !tool.Faithful {
+			note = "edited: it differs from its definition"
+		}
+		rows = append(rows, []string{tool.Tool, tool.Risk, tool.Definition[:19], note})
+	}
+	t.Rows(rows)
+	x.printChanges(t)
+}
+
+func (x *Shown) printChanges(t *cli.Terminal) {
+	for i := range x.Changes {
+		for _, line := range changeLines(&x.Changes[i]) {
+			t.Printf("%s\n", line)
+		}
+	}
+}
+
+func (s *ShownTool) print(t *cli.Terminal) {
+	t.Printf("%s\n", s.Ref)
+	rows := [][]string{{"tool", s.Tool}, {"title", s.Title}, {"risk", s.Risk}, {"definition", s.Definition}}
+	if s.Title == "" {
+		rows = slices.Delete(rows, 1, 2)
+	}
+	t.Rows(rows)
+	for line := range strings.Lines(s.Description) {
+		t.Printf("  %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	for _, part := range []struct {
+		name string
+		text json.RawMessage
+	}{{"annotations", s.Annotations}, {"input_schema", s.InputSchema}, {"output_schema", s.OutputSchema}} {
+		if part.text != nil {
+			t.Printf("%s %s\n", part.name, string(part.text))
+		}
+	}
+}
+
+// Run implements cli.Runner.
+func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	o, s, err := openServer(ctx, a, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	x := &Shown{Name: s.Name, Ref: s.Item.Ref.String(), File: o.Name(s.Item.Space, s.Item.Path), Transport: s.Spec.Transport, Executables: s.Spec.Executables(),
+		Read: list(s.Spec.Read), Write: list(s.Spec.Write), Network: list(s.Spec.Network), Secrets: list(s.Spec.Secrets), Tools: []ShownTool{},
+		Changes: []catalog.Change{}, one: c.Tool != ""}
+	for _, p := range s.Tools {
+		if c.Tool == "" || p.Tool == c.Tool {
+			x.Tools = append(x.Tools, shownTool(p))
+		}
+	}
+	k, changes, err := o.changes(s)
+	if err != nil {
+		return nil, err
+	}
+	if k != nil {
+		x.Refreshed = k.At
+	}
+	for i := range changes {
+		if ch := changes[i]; ch.State != catalog.Same && (c.Tool == "" || ch.Tool == c.Tool) || c.Tool != "" && ch.Tool == c.Tool && len(ch.Flags) > 0 {
+			x.Changes = append(x.Changes, ch)
+		}
+	}
+	if c.Tool != "" && len(x.Tools)+len(x.Changes) == 0 {
+		return nil, noTool(s.Name, c.Tool)
+	}
+	for _, stray := range s.Stray {
+		a.Term.Warn("%s", fault.Of(stray).Text)
+	}
+	return x, nil
+}
+
+func noTool(server, tool string) error {
+	return fault.New(fault.NotFound, "the server %q has no tool %q", server, tool).Try(fault.Command("rye mcp show", server)).
+		On("server", server).On("tool", tool)
+}
+
+func list(all []string) []string { return append([]string{}, all...) }
+
+func shownTool(p *catalog.Pinned) ShownTool {
+	raw := func(name string) json.RawMessage {
+		v, ok := p.Fields[name]
+		if !ok {
+			return nil
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil
+		}
+		return b
+	}
+	return ShownTool{Tool: p.Tool, Ref: p.Item.Ref.String(), Title: p.Fields.Text("title"), Description: p.Fields.Text("description"),
+		Risk: p.Item.Model.Tool.Risk.String(), Definition: p.Definition.String(), Faithful: p.Faithful(), Annotations: raw("annotations"),
+		InputSchema: raw("inputSchema"), OutputSchema: raw("outputSchema")}
+}

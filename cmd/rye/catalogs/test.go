@@ -1,0 +1,91 @@
+package catalogs
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/exec/session"
+)
+
+// TestRun is rye mcp test.
+type TestRun struct {
+	Name     string `arg:"" complete:"mcp" help:"Name of the server."`
+	Unlocked bool   `help:"Run without a lock (refused in CI)."`
+}
+
+// Tested is how the tools of a server stand to their items.
+type Tested struct {
+	Name     string           `json:"name"`
+	Call     string           `json:"call"`
+	Server   map[string]any   `json:"server"`
+	Protocol string           `json:"protocol"`
+	Tools    []catalog.Change `json:"tools"`
+	Differ   int              `json:"differ"`
+}
+
+// Text implements cli.Answer.
+func (x *Tested) Text(t *cli.Terminal) {
+	for i := range x.Tools {
+		for _, line := range changeLines(&x.Tools[i]) {
+			t.Printf("%s\n", line)
+		}
+	}
+}
+
+// A project is what is really pinned, or in the spaces.
+type project struct {
+	a *cli.App
+	*runs.Opened
+}
+
+// Prepare implements catalog.Preparer.
+func (p project) Prepare(ctx context.Context, ref model.Ref, dry bool) (*exec.Plan, error) {
+	plan, err := p.Opened.Prepare(ctx, &exec.Call{Ref: ref, Dry: dry})
+	if err != nil {
+		f := fault.Of(runs.Reworded(p.a, err))
+		f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool {
+			return strings.HasSuffix(hint, " --dev") || strings.HasSuffix(hint, " --pinned")
+		})
+		return nil, f
+	}
+	return plan, nil
+}
+
+// Run implements cli.Runner.
+func (c *TestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	o, s, err := openServer(ctx, a, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	session, err := runs.Open(ctx, a, session.Mode{Unlocked: c.Unlocked})
+	if err != nil {
+		return nil, err
+	}
+	announced, call, err := ask(ctx, a, project{a, session}, s)
+	if logged := session.Close(); err == nil {
+		err = logged
+	}
+	if err != nil {
+		return nil, err
+	}
+	x := &Tested{Name: s.Name, Call: call, Server: announced.Server, Protocol: announced.Protocol}
+	if x.Tools, err = catalog.Compare(s.Name, s.Tools, announced, catalog.OthersOf(o.servers, s.Name)); err != nil {
+		return nil, err
+	}
+	// A tool without an item can't be called, so it differs from nothing.
+	x.Differ = number(x.Tools, func(c *catalog.Change) bool { return c.State == catalog.Changed || c.State == catalog.Removed })
+	if x.Differ > 0 {
+		f := fault.New(fault.LockMismatch, "%s of %q differ from the pinned ones", tools(x.Differ), s.Name).Try(fault.Command("rye mcp refresh", s.Name))
+		f.Exit = fault.ExitNo
+		return x, f
+	}
+	return x, nil
+}

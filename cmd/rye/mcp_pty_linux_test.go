@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+)
+
+// TestAddServerOnTerminal: a person is shown what would run before it runs, and the tools before they are signed. After a no
+// nothing was started, or nothing is written.
+func TestAddServerOnTerminal(t *testing.T) {
+	for _, c := range []struct {
+		answers       []string
+		status        int
+		asked, pinned bool
+	}{
+		{[]string{""}, fault.ExitRefused, false, false},
+		{[]string{"n"}, fault.ExitRefused, false, false},
+		{[]string{"y", "n"}, fault.ExitRefused, true, false},
+		{[]string{"y", "y"}, fault.ExitDone, true, true},
+	} {
+		dir, env := wipeProject(t)
+		tools := `[{"name": "echo", "description": "Says \u001b[2Jit\u202e again", "inputSchema": {"type": "object"}}, {"name": "plain", "inputSchema": {"type": "object"}}]`
+		shown, status := onPTY(t, dir, env, "[y/N] ", c.answers, "mcp", "add", "s", "--env", "LEVEL=\x1b[31m", "--", "announce", tools)
+		if status != c.status || !strings.Contains(shown, "tool:mcp/servers/s would start this program now") || strings.Contains(shown, "\x1b") ||
+			!strings.Contains(shown, `LEVEL  \x1b[31m`) || strings.Contains(shown, "announces 2 tools") != c.asked {
+			t.Errorf("%q: %d\n%s", c.answers, status, shown)
+		}
+		h, stdout, _ := testHost(env...)
+		h.Now = time.Now
+		cli.Run(h, commands(), []string{"-C", dir, "audit", "list"})
+		if strings.Contains(stdout.String(), "tool:mcp/servers/s") != c.asked {
+			t.Errorf("%q: %s", c.answers, stdout)
+		}
+		for name, want := range map[string]bool{"servers/s": c.pinned, "s/plain": c.pinned, "s/echo": false} {
+			if _, err := os.Stat(filepath.Join(dir, ".ai", "tools", "mcp", filepath.FromSlash(name)+".yaml")); (err == nil) != want {
+				t.Errorf("%q: %s: %v", c.answers, name, err)
+			}
+		}
+	}
+}
