@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/secrets"
+	"github.com/rye-build/rye/cmd/rye/serves"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/cmd/rye/stores"
@@ -24,5 +25,5 @@ import (
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
 	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(),
-		locks.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), runs.ThreadCommands(), runs.ServerCommands(), catalogs.Commands(), stores.Commands())
+		locks.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), runs.ThreadCommands(), serves.Commands(), catalogs.Commands(), stores.Commands())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // MaxLine is how long a message may be.
@@ -101,10 +102,12 @@ func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	switch {
 	case len(line) > MaxLine:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is too long"}
-	case !json.Valid(line):
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is no JSON"}
 	case line[0] == '[':
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not accepted"}
+	}
+	// It has one meaning: no name twice, nothing nested too deep.
+	if _, err := jcs.Parse(line); err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fault.Clip(err.Error(), 200)}
 	}
 	message, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
@@ -113,9 +116,13 @@ func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	return message, nil
 }
 
+func refusal(wrong *jsonrpc.Error) any {
+	return map[string]any{"jsonrpc": "2.0", "id": nil, "error": wrong}
+}
+
 // refuse answers a line that is no message. Whose answer it is can't be said.
 func (c *lineConn) refuse(wrong *jsonrpc.Error) error {
-	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": wrong})
+	b, err := json.Marshal(refusal(wrong))
 	if err != nil {
 		return err
 	}

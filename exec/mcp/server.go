@@ -28,6 +28,8 @@ type Options struct {
 	Version string      // of this program
 	Now     func() time.Time
 	Warn    func(error) // gets what no answer says, such as a lock that can't be opened
+
+	Idle time.Duration // after which a session over HTTP ends; 0: 30 minutes
 }
 
 // A Server serves one project. It is safe for many goroutines.
@@ -38,20 +40,34 @@ type Server struct {
 	own    []string // names of tools
 	listed listed
 	calls  atomic.Int64
+
+	open    chan struct{} // calls that run
+	waiting atomic.Int64  // calls that run or wait
+	clients clients
 }
+
+// How many calls run at once, and how many more may wait. Threads count as one call.
+const (
+	atOnce  = 64
+	waiting = 4096
+)
 
 // Calls is how many calls of tools were made.
 func (s *Server) Calls() int64 { return s.calls.Load() }
 
+// Running is how many calls run or wait to.
+func (s *Server) Running() int64 { return s.waiting.Load() }
+
 // New returns a server. Nothing is opened before it runs.
 func New(o Options) *Server {
-	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}}
+	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, open: make(chan struct{}, atOnce)}
 	s.sets.changed = s.list
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
 			// Another lock may bring the first of a kind.
 			Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})
+	s.sdk.AddReceivingMiddleware(s.clients.admit)
 	for _, t := range tools() {
 		schema, err := params.Compile(t.input)
 		if err != nil {
@@ -75,12 +91,10 @@ const instructions = "rye runs what this project has pinned. Find items with sea
 
 // Run serves one client until it ends the connection or ctx ends. A project that can't be opened is an error at once.
 func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
-	_, done, err := s.sets.take(ctx)
-	if err != nil {
+	if err := s.Open(ctx); err != nil {
 		return err
 	}
-	done()
-	defer s.sets.close()
+	defer s.Close()
 	c, err := s.sdk.Connect(ctx, t, nil)
 	if err != nil {
 		return err
@@ -91,6 +105,47 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 		return fault.New(fault.Unavailable, "the client can't be reached any more: %v", err).From(err)
 	}
 	return nil
+}
+
+// Open opens the project, so that what is wrong with it is an error before a client asks.
+func (s *Server) Open(ctx context.Context) error {
+	_, done, err := s.sets.take(ctx)
+	if err != nil {
+		return err
+	}
+	done()
+	return nil
+}
+
+// Ready says why the server can't answer; nil: it can.
+func (s *Server) Ready() error {
+	if !s.sets.opened() {
+		return fault.New(fault.Unavailable, "no set is open")
+	}
+	return nil
+}
+
+// Close ends all sessions, and what is open once no call has it.
+func (s *Server) Close() {
+	for c := range s.sdk.Sessions() {
+		c.Close()
+	}
+	s.sets.close()
+}
+
+// start waits until a call may run, and end is called when it has.
+func (s *Server) start(ctx context.Context) (end func(), err error) {
+	if s.waiting.Add(1) > atOnce+waiting {
+		s.waiting.Add(-1)
+		return nil, fault.New(fault.Busy, "the server has %d calls already", atOnce+waiting)
+	}
+	select {
+	case s.open <- struct{}{}:
+		return func() { <-s.open; s.waiting.Add(-1) }, nil
+	case <-ctx.Done():
+		s.waiting.Add(-1)
+		return nil, ctx.Err()
+	}
 }
 
 // call makes a call of one of the tools.
@@ -106,12 +161,19 @@ func (s *Server) call(ctx context.Context, do func(context.Context, *request) (a
 	if err := s.inside(text(given, "project_path")); err != nil {
 		return nil, err
 	}
+	caller, ctx, cancel := callerOf(ctx, q)
+	defer cancel()
+	end, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	held, done, err := s.sets.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return do(ctx, &request{server: s, session: held, given: given, progress: progressOf(q)})
+	return do(ctx, &request{server: s, session: held, given: given, caller: caller, progress: progressOf(q)})
 }
 
 // arguments reads the arguments of a call.

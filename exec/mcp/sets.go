@@ -60,11 +60,11 @@ func (s *sets) take(ctx context.Context) (_ *session.Session, done func(), err e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now == nil {
-		if s.now, err = s.opened(ctx); err != nil {
+		if s.now, err = s.opens(ctx); err != nil {
 			return nil, nil, err
 		}
 	} else if seen := stampOf(s.now.session.LockPath()); !seen.same(s.stamp) {
-		if other, err := s.opened(ctx); err != nil {
+		if other, err := s.opens(ctx); err != nil {
 			s.stamp = seen
 			s.warn(fault.Wrap(err, "the set stays as it was: %v", err))
 		} else {
@@ -82,8 +82,8 @@ func (s *sets) take(ctx context.Context) (_ *session.Session, done func(), err e
 	}, nil
 }
 
-// opened opens a session, and remembers which lock it has.
-func (s *sets) opened(ctx context.Context) (*held, error) {
+// opens opens a session, and remembers which lock it has.
+func (s *sets) opens(ctx context.Context) (*held, error) {
 	opened, done, err := s.open(ctx)
 	if err != nil {
 		return nil, err
@@ -97,6 +97,13 @@ func (s *sets) opened(ctx context.Context) (*held, error) {
 		s.stamp = stamp{}
 	}
 	return &held{session: opened, close: done}, nil
+}
+
+// opened reports whether there is a session.
+func (s *sets) opened() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now != nil
 }
 
 // retire makes the session one that no further call gets.

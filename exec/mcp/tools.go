@@ -31,6 +31,7 @@ type request struct {
 	server   *Server
 	session  *session.Session
 	given    object
+	caller   caller
 	progress *progress
 }
 
@@ -119,7 +120,7 @@ func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool
 	if ref == (model.Ref{Kind: "tool", ID: permission.Starts}) {
 		return r.thread(ctx, given, dry)
 	}
-	return primary.Execute(ctx, r.session, &exec.Call{Ref: ref, Stranger: true, Declared: true, Dry: dry}, given, r.progress.sink())
+	return primary.Execute(ctx, r.session, &exec.Call{Ref: ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true, Declared: true, Dry: dry}, given, r.progress.sink())
 }
 
 // thread starts a thread and follows it to its end.
@@ -138,7 +139,7 @@ func (r *request) thread(ctx context.Context, given object, dry bool) (any, erro
 	defer money.Shut()
 	defer rows.Close()
 	engine := &thread.Engine{Session: r.session, Loops: loops, Dir: r.session.Threads(), Program: "rye " + o.Version, Now: o.Now, Registry: rows, Ledger: money}
-	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs), Model: child.Model, Limits: child.Limits,
+	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs), Model: child.Model, Limits: child.Limits, Principal: r.caller.principal,
 		Live: thread.Live{State: r.progress.state}})
 	if err == nil {
 		err = result.Failure()

@@ -6,7 +6,7 @@ import "github.com/rye-build/rye/cmd/rye/cli"
 func Commands() []cli.Command {
 	return []cli.Command{
 		{
-			Path: "mcp add", Group: "run", Help: "Add an MCP server and pin its tools.",
+			Path: "mcp add", Group: "serve", Help: "Add an MCP server and pin its tools.",
 			More: "rye shows what it would start or contact, with the permissions it would have, and asks. Then it asks the server what it has, in the " +
 				"sandbox, shows the tools, and writes an item of the server, mcp/servers/NAME, and one of each tool, mcp/NAME/TOOL, signed with your key. " +
 				"If anything fails, nothing is written. A tool whose text hides characters is quarantined: rye mcp accept NAME TOOL accepts it.\n\n" +
@@ -18,40 +18,40 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(addRun) }, Schema: "mcp-add/1", Output: &Added{},
 		},
 		{
-			Path: "mcp list", Group: "run", Help: "List MCP servers.",
+			Path: "mcp list", Group: "serve", Help: "List MCP servers.",
 			More: "It lists the servers of the project, or of the user outside of projects, with the number of their tools, and of tools that " +
 				"are quarantined.\n\nExamples:\n\n    rye mcp list\n    rye mcp list --tools",
 			Aka: []string{"mcp ls"},
 			New: func() cli.Runner { return new(ListRun) }, Schema: "mcp-list/1", Output: &List{},
 		},
 		{
-			Path: "mcp show", Group: "run", Help: "Show an MCP server, or one of its tools.",
+			Path: "mcp show", Group: "serve", Help: "Show an MCP server, or one of its tools.",
 			More: "It shows everything that runs or is sent: command, arguments, variables, URL and headers, with the permissions, and the tools with " +
 				"their digests, warnings and differences. Nothing is started.\n\nExamples:\n\n    rye mcp show files\n    rye mcp show files read_file",
 			Aka: []string{"mcp info", "mcp get"},
 			New: func() cli.Runner { return new(ShowRun) }, Schema: "mcp-show/1", Output: &Shown{},
 		},
 		{
-			Path: "mcp test", Group: "run", Help: "Compare an MCP server's tools with the pinned ones.",
+			Path: "mcp test", Group: "serve", Help: "Compare an MCP server's tools with the pinned ones.",
 			More: "It asks the server what it has, as rye exec would call it, and prints a line about each tool. If one differs, the exit status is 1. " +
 				"Nothing is written.\n\nExamples:\n\n    rye mcp test files",
 			New: func() cli.Runner { return new(TestRun) }, Schema: "mcp-test/1", Output: &Tested{},
 		},
 		{
-			Path: "mcp refresh", Group: "run", Help: "Ask an MCP server again and quarantine what changed.",
+			Path: "mcp refresh", Group: "serve", Help: "Ask an MCP server again and quarantine what changed.",
 			More: "Tools that are new, changed or renamed are shown with their differences, and can't be called until you accept them with rye mcp " +
 				"accept. Those that are gone are listed; their items stay until you accept that too.\n\nExamples:\n\n    rye mcp refresh files",
 			Aka: []string{"mcp update"},
 			New: func() cli.Runner { return new(refreshRun) }, Schema: "mcp-refresh/1", Output: &Refreshed{},
 		},
 		{
-			Path: "mcp accept", Group: "run", Help: "Accept quarantined tools of an MCP server.",
+			Path: "mcp accept", Group: "serve", Help: "Accept quarantined tools of an MCP server.",
 			More: "It shows how the tools differ from the pinned ones, asks, and writes and signs exactly what it showed. Without TOOL it accepts " +
 				"everything but tools with a critical warning: these must be named.\n\nExamples:\n\n    rye mcp accept files\n    rye mcp accept files read_file",
 			New: func() cli.Runner { return new(acceptRun) }, Schema: "mcp-accept/1", Output: &Accepted{},
 		},
 		{
-			Path: "mcp remove", Group: "run", Help: "Remove an MCP server and its tools.",
+			Path: "mcp remove", Group: "serve", Help: "Remove an MCP server and its tools.",
 			More: "Its items are removed, and what is remembered of it.\n\nExamples:\n\n    rye mcp remove files",
 			Aka:  []string{"mcp rm", "mcp delete", "mcp uninstall"},
 			New:  func() cli.Runner { return new(removeRun) }, Schema: "mcp-remove/1", Output: &Removed{},

@@ -90,9 +90,12 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 	few := Narrow(cmds, args)
 	kctx, err := NewGrammar(&inv.Globals, few).Parse(args)
 	if err != nil && len(few) < len(cmds) {
-		// Suggestions and help need all commands.
+		// Suggestions and help need all commands. But a command takes no flags of one that its path begins with.
 		inv.Globals = Globals{}
-		kctx, err = NewGrammar(&inv.Globals, cmds).Parse(args)
+		all, other := NewGrammar(&inv.Globals, cmds).Parse(args)
+		if other != nil || !slices.ContainsFunc(cmds, func(c Command) bool { return c.New != nil && c.leads(pathOf(all.Selected())) }) {
+			kctx, err = all, other
+		}
 	}
 	var bad *kong.ParseError
 	if errors.As(err, &bad) {
@@ -166,8 +169,18 @@ func Narrow(cmds []Command, args []string) []Command {
 	if !runs {
 		return cmds
 	}
-	return few
+	for i, c := range few {
+		if slices.ContainsFunc(few, func(o Command) bool { return o.New != nil && c.leads(o.Path) }) {
+			few[i].New = nil // what is asked for is below it
+		}
+	}
+	return slices.DeleteFunc(few, func(c Command) bool {
+		return c.New == nil && !slices.ContainsFunc(few, func(o Command) bool { return o.New != nil && c.leads(o.Path) })
+	})
 }
+
+// leads reports whether the path of a command begins with this one's.
+func (c Command) leads(path string) bool { return strings.HasPrefix(path, c.Path+" ") }
 
 // alias returns the other name of a command's last word: "list" and "ls", "remove" and "rm". It is empty if there is none
 // or if it is a command of its own.
@@ -248,7 +261,11 @@ func nest(root *kong.Node, cmds []Command) {
 			parent = parent.Children[j]
 			node.Name = node.Name[len(parent.Name)+1:]
 		}
-		node.Parent = parent
+		above := *parent
+		if parent != root {
+			above.Flags = nil // those of a command that runs are not its children's
+		}
+		node.Parent = &above
 		parent.Children = append(parent.Children, node)
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -304,40 +303,6 @@ func (a *App) DefaultStore() Setting {
 		s.Value = filepath.Join(s.Value, "store")
 	}
 	return s
-}
-
-// makeDir creates a setting's directory for this user alone, if it is missing. The error calls it name.
-func (a *App) makeDir(name string, s Setting) (string, error) {
-	if s.Err != nil {
-		return "", s.Err
-	}
-	if err := os.MkdirAll(s.Value, 0o700); err != nil {
-		f := fault.Of(err)
-		f.Text = fmt.Sprintf("the %s directory %q (%s) can't be made", name, s.Value, s.Origin)
-		f.Exit = fault.ExitNo
-		return "", f
-	}
-	return s.Value, nil
-}
-
-// Writable creates a setting's directory and writes to it, which finds a full or read-only disk.
-func (a *App) Writable(name string, s Setting) error {
-	dir, err := a.makeDir(name, s)
-	if err != nil {
-		return err
-	}
-	return Probe(name, dir)
-}
-
-// Probe writes an empty file in a directory and removes it.
-func Probe(name, dir string) error {
-	file, err := os.CreateTemp(dir, ".probe-*")
-	if err != nil {
-		f := fault.Of(err)
-		f.Text = fmt.Sprintf("the %s directory %q can't be written to", name, dir)
-		return f
-	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
 // UserSpace is the space of a user base.

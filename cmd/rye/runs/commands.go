@@ -51,18 +51,6 @@ func Commands(functions func(*cli.App) function.Functions, lock func(context.Con
 	}
 }
 
-// ServerCommands lists those that serve agents.
-func ServerCommands() []cli.Command {
-	return []cli.Command{{Path: "mcp", Group: "run", Help: "Serve agents (Model Context Protocol)."}, {
-		Path: "mcp serve", Group: "run", Help: "Serve this project to an agent (Model Context Protocol).",
-		More: "An agent starts this command and speaks with it on standard input and output. It gets the tools search, load, execute and sign: it finds " +
-			"items, reads them, and runs what the lock pins, in the sandbox. sign is refused: a person signs. A call that the policies ask about is " +
-			"refused too.\n\nThe server looks at rye.lock before each call: one that was replaced counts from then on.\n\n" +
-			"Examples:\n\n    rye mcp serve -C ~/src/site\n    rye mcp serve --tools 'tool:acme/**'\n    claude mcp add rye -- rye mcp serve -C ~/src/site",
-		New: func() cli.Runner { return new(serveRun) }, Schema: "mcp-serve/1", Output: served{},
-	}}
-}
-
 // ThreadCommands lists those of "rye thread" that run something.
 func ThreadCommands() []cli.Command {
 	return []cli.Command{

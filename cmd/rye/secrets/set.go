@@ -39,7 +39,7 @@ func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	s := secret.Secret{Name: c.Name}
-	if s.Expires, err = parseEnd("--expires", c.Expires, a.Now()); err != nil {
+	if s.Expires, err = ParseEnd("--expires", c.Expires, a.Now()); err != nil {
 		return nil, err
 	}
 	value, from, err := c.value(ctx, a)
@@ -105,8 +105,8 @@ func (c *authSetRun) value(ctx context.Context, a *cli.App) (value, from string,
 	return string(b), from, err
 }
 
-// parseEnd reads how long from now, or a date; "" is the zero time.
-func parseEnd(flag, text string, now time.Time) (time.Time, error) {
+// ParseEnd reads how long from now, or a date; "" is the zero time.
+func ParseEnd(flag, text string, now time.Time) (time.Time, error) {
 	left, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		var n uint16

@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/secrets"
+	"github.com/rye-build/rye/cmd/rye/serves"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/cmd/rye/threads"
@@ -193,6 +194,8 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 		return secrets.CompleteSecrets(a)
 	case "mcp":
 		return catalogs.CompleteServers(ctx, a)
+	case "token":
+		return serves.CompleteTokens(a)
 	case "step":
 		return builds.CompleteSteps(a)
 	case "call":

@@ -115,7 +115,7 @@ func checkProject(_ context.Context, a *cli.App) places.Finding {
 		return places.Bad(places.StatusFail, err)
 	}
 	if there {
-		if err := cli.Probe(workspace.MarkerDir, p.DotAI()); err != nil {
+		if err := probe(workspace.MarkerDir, p.DotAI()); err != nil {
 			return places.Bad(places.StatusWarn, err)
 		}
 	}
@@ -127,7 +127,7 @@ func checkHome(_ context.Context, a *cli.App) places.Finding {
 	if s.Err != nil {
 		return places.Bad(places.StatusWarn, s.Err)
 	}
-	if err := a.Writable("home", s); err != nil {
+	if err := writable("home", s); err != nil {
 		return places.Bad(places.StatusWarn, err)
 	}
 	return places.Good("%q", s.Value)
@@ -136,7 +136,7 @@ func checkHome(_ context.Context, a *cli.App) places.Finding {
 func checkPlace(name string, p cli.Place) func(context.Context, *cli.App) places.Finding {
 	return func(_ context.Context, a *cli.App) places.Finding {
 		s := a.Dir(p)
-		if err := a.Writable(name, s); err != nil {
+		if err := writable(name, s); err != nil {
 			return places.Bad(places.StatusFail, err)
 		}
 		return places.Good("%q", s.Value)

@@ -1,0 +1,47 @@
+package serves
+
+import "github.com/rye-build/rye/cmd/rye/cli"
+
+// Commands lists the commands of this package, in the order in which the help shows them.
+func Commands() []cli.Command {
+	return []cli.Command{
+		{Path: "mcp", Group: "serve", Help: "Serve agents (Model Context Protocol)."},
+		{
+			Path: "mcp serve", Group: "serve", Help: "Serve this project to an agent (Model Context Protocol).",
+			More: "An agent starts this command and speaks with it on standard input and output. It gets the tools search, load, execute and sign: it finds " +
+				"items, reads them, and runs what the lock pins, in the sandbox. sign is refused: a person signs. A call that the policies ask about is " +
+				"refused too.\n\nThe server looks at rye.lock before each call: one that was replaced counts from then on.\n\n" +
+				"Examples:\n\n    rye mcp serve -C ~/src/site\n    rye mcp serve --tools 'tool:acme/**'\n    claude mcp add rye -- rye mcp serve -C ~/src/site",
+			New: func() cli.Runner { return new(mcpServeRun) }, Schema: "mcp-serve/1", Output: served{},
+		},
+		{
+			Path: "serve", Group: "serve", Help: "Serve this project over HTTP.",
+			More: "Agents reach the MCP server at /mcp with a token of rye serve token add. /healthz and /readyz need none.\n\n" +
+				"Only this machine can connect, unless there is a certificate (--tls-cert, --tls-key) or a proxy that has one (--behind-proxy, --host). " +
+				"SIGTERM ends the server: calls that run have ten seconds to end.\n\n" +
+				"With --json, one line says where the server listens, as soon as it does.\n\n" +
+				"Examples:\n\n    rye serve token add laptop\n    rye serve -C ~/src/site\n    rye serve --listen 127.0.0.1:0 --json\n" +
+				"    rye serve --listen :8443 --tls-cert cert.pem --tls-key key.pem",
+			New: func() cli.Runner { return new(serveRun) }, Schema: "serve/1", Output: listening{},
+		},
+		{Path: "serve token", Group: "serve", Help: "Manage the tokens of rye serve."},
+		{
+			Path: "serve token add", Group: "serve", Help: "Create a token and show it once.",
+			More: "The token is printed on standard output and kept nowhere: the state directory has its digest. The calls of a client are recorded " +
+				"under the token's name and tenant (rye audit list). A scope says what the token opens: call is /mcp.\n\n" +
+				"Examples:\n\n    rye serve token add laptop\n    rye serve token add ci --expires 30d --tenant acme",
+			New: func() cli.Runner { return new(tokenAddRun) }, Schema: "serve-token-add/1", Output: tokenAdded{},
+		},
+		{
+			Path: "serve token list", Group: "serve", Help: "List the tokens with scopes, tenant and expiry.",
+			More: "It never shows a token itself.\n\nExamples:\n\n    rye serve token list",
+			New:  func() cli.Runner { return new(tokenListRun) }, Schema: "serve-token-list/1", Output: tokenList{},
+		},
+		{
+			Path: "serve token remove", Quiet: true, Group: "serve", Help: "Delete a token.",
+			More: "A server that runs refuses it at once, and cancels its requests within seconds.\n\nExamples:\n\n    rye serve token remove laptop",
+			Aka:  []string{"serve token delete", "serve token revoke"},
+			New:  func() cli.Runner { return new(tokenRemoveRun) }, Schema: "serve-token-remove/1", Output: tokenRemoved{},
+		},
+	}
+}

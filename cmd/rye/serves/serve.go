@@ -1,0 +1,118 @@
+package serves
+
+import (
+	"context"
+	"crypto/tls"
+	"path/filepath"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/reply"
+	"github.com/rye-build/rye/exec/serve"
+	"github.com/rye-build/rye/exec/serve/token"
+)
+
+type serveRun struct {
+	Listen      string   `placeholder:"ADDR" default:"127.0.0.1:7337" help:"Listen on ADDR (${default})."`
+	TLSCert     string   `name:"tls-cert" placeholder:"FILE" complete:"file" help:"Certificate chain (PEM)."`
+	TLSKey      string   `name:"tls-key" placeholder:"FILE" complete:"file" help:"Private key of the certificate (PEM)."`
+	BehindProxy bool     `help:"A proxy in front of this server speaks TLS."`
+	Host        []string `placeholder:"NAME" sep:"none" help:"Further name by which clients call this server (repeatable)."`
+	Rate        int      `placeholder:"N" default:"6000" help:"Requests per token and minute (${default})."`
+	offered
+}
+
+// listening is printed as soon as the server listens.
+type listening struct {
+	URL    string `json:"url"` // of the MCP server
+	Health string `json:"health"`
+	Ready  string `json:"ready"`
+}
+
+// Text prints nothing: where the server listens is a note.
+func (listening) Text(*cli.Terminal) {}
+
+func tokens(a *cli.App) (*token.Store, error) {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	return &token.Store{Dir: filepath.Join(state.Value, "serve"), Now: a.Now}, nil
+}
+
+func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	o := serve.Options{Listen: c.Listen, Proxied: c.BehindProxy, Hosts: c.Host, Rate: c.Rate, Now: a.Now,
+		Warn: func(err error) { a.Term.Warn("%v", err) }}
+	var err error
+	if c.Rate < 1 {
+		return nil, fault.New(fault.Validation, "--rate must be at least 1")
+	}
+	if o.Certificate, err = c.certificate(a); err != nil {
+		return nil, err
+	}
+	if o.Tokens, err = tokens(a); err != nil {
+		return nil, err
+	}
+	all, err := o.Tokens.List()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fault.New(fault.Config, "there is no token, so no client could be let in").Try("rye serve token add default")
+	}
+	agents, err := c.server(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := agents.Open(ctx); err != nil {
+		return nil, err
+	}
+	defer agents.Close()
+	o.Ready = agents.Ready
+	s, err := serve.Listen(o)
+	if err != nil {
+		return nil, err
+	}
+	s.Handle("/mcp", token.Call, agents.Handler())
+	at := listening{s.URL("/mcp"), s.URL("/healthz"), s.URL("/readyz")}
+	if err := announce(a, at); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return nil, s.Run(ctx)
+}
+
+// announce tells where the server listens before anything else is answered.
+func announce(a *cli.App, at listening) error {
+	if !a.Term.Json {
+		a.Term.Note("serving agents at %s; clients send a token of rye serve token list", at.URL)
+		return nil
+	}
+	line, err := reply.Data("serve/1", at)
+	if err != nil {
+		return err
+	}
+	a.Term.Data.Write(line)
+	return a.Term.Data.Flush()
+}
+
+// certificate reads the certificate that the flags name.
+func (c *serveRun) certificate(a *cli.App) (*tls.Certificate, error) {
+	switch {
+	case c.TLSCert == "" && c.TLSKey == "":
+		return nil, nil
+	case c.TLSCert == "" || c.TLSKey == "":
+		return nil, fault.New(fault.Validation, "--tls-cert and --tls-key are given together")
+	}
+	paths := [2]cli.Setting{a.Absolute(cli.Setting{Value: c.TLSCert, Origin: "--tls-cert"}), a.Absolute(cli.Setting{Value: c.TLSKey, Origin: "--tls-key"})}
+	for _, p := range paths {
+		if p.Err != nil {
+			return nil, p.Err
+		}
+	}
+	pair, err := tls.LoadX509KeyPair(paths[0].Value, paths[1].Value)
+	if err != nil {
+		return nil, fault.New(fault.Config, "can't use the certificate %q with the key %q: %v", c.TLSCert, c.TLSKey, err).From(err)
+	}
+	return &pair, nil
+}

@@ -1,0 +1,142 @@
+package serves
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/secrets"
+	"github.com/rye-build/rye/exec/serve/token"
+)
+
+type tokenAddRun struct {
+	Name    string   `arg:"" help:"Name of the token."`
+	Scope   []string `placeholder:"SCOPE" default:"call" help:"What it opens: call, approve, admin (${default})."`
+	Tenant  string   `placeholder:"NAME" help:"Tenant that its calls are for."`
+	Expires string   `placeholder:"WHEN" help:"Expiry: 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z."`
+}
+
+// tokenLine is what is shown of a token.
+type tokenLine struct {
+	Name    string   `json:"name"`
+	Scopes  []string `json:"scopes"`
+	Tenant  string   `json:"tenant,omitempty"`
+	Created string   `json:"created"`
+	Expires string   `json:"expires,omitempty"`
+	Expired bool     `json:"expired,omitempty"`
+}
+
+func lineOf(t *token.Token, now time.Time) tokenLine {
+	l := tokenLine{Name: t.Name, Tenant: t.Tenant, Created: t.Created.Format(time.RFC3339), Expired: t.Expired(now)}
+	for _, s := range t.Scopes {
+		l.Scopes = append(l.Scopes, string(s))
+	}
+	if !t.Expires.IsZero() {
+		l.Expires = t.Expires.Format(time.RFC3339)
+	}
+	return l
+}
+
+// tokenAdded has the token itself, which is shown this once.
+type tokenAdded struct {
+	Token string `json:"token"`
+	Name  string `json:"name"`
+}
+
+func (x tokenAdded) Text(t *cli.Terminal) { t.Printf("%s\n", x.Token) }
+
+func (c *tokenAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	store, err := tokens(a)
+	if err != nil {
+		return nil, err
+	}
+	t := token.Token{Name: c.Name, Tenant: c.Tenant}
+	for _, s := range c.Scope {
+		t.Scopes = append(t.Scopes, token.Scope(s))
+	}
+	if t.Expires, err = secrets.ParseEnd("--expires", c.Expires, a.Now()); err != nil {
+		return nil, err
+	}
+	secret, err := store.Add(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	a.Term.Note("the token %q is shown this once; clients send it as Authorization: Bearer", c.Name)
+	return tokenAdded{secret, c.Name}, nil
+}
+
+type tokenListRun struct{}
+
+type tokenList struct {
+	Tokens []tokenLine `json:"tokens"`
+}
+
+func (*tokenListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
+	store, err := tokens(a)
+	if err != nil {
+		return nil, err
+	}
+	all, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		a.Term.Note("no tokens yet: rye serve token add NAME makes one")
+	}
+	var ans tokenList
+	for i := range all {
+		ans.Tokens = append(ans.Tokens, lineOf(&all[i], a.Now()))
+	}
+	return ans, nil
+}
+
+func (x tokenList) Text(t *cli.Terminal) {
+	var rows [][]string
+	for _, l := range x.Tokens {
+		state := "does not expire"
+		switch {
+		case l.Expired:
+			state = "expired " + l.Expires
+		case l.Expires != "":
+			state = "expires " + l.Expires
+		}
+		if l.Tenant != "" {
+			state += ", for " + l.Tenant
+		}
+		rows = append(rows, []string{l.Name, strings.Join(l.Scopes, ", "), state})
+	}
+	t.Rows(rows)
+}
+
+type tokenRemoveRun struct {
+	Name string `arg:"" complete:"token" help:"Name of the token."`
+}
+
+type tokenRemoved struct {
+	Name string `json:"name"`
+}
+
+func (tokenRemoved) Text(*cli.Terminal) {}
+
+func (c *tokenRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	store, err := tokens(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Remove(ctx, c.Name); err != nil {
+		return nil, err
+	}
+	a.Term.Note("removed the token %q; a server that runs cancels its requests within seconds", c.Name)
+	return tokenRemoved{c.Name}, nil
+}
+
+// CompleteTokens offers the names of the tokens.
+func CompleteTokens(a *cli.App) []cli.Candidate {
+	store, err := tokens(a)
+	if err != nil {
+		return nil
+	}
+	all, _ := store.List()
+	return cli.Offer(all, func(t token.Token) (string, string) { return t.Name, "token" })
+}

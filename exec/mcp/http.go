@@ -1,0 +1,178 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/serve"
+	"github.com/rye-build/rye/exec/serve/token"
+)
+
+const (
+	idle = 30 * time.Minute
+	// sessionless is the first revision whose clients have no session over HTTP.
+	sessionless = "2026-07-28"
+	// Sessions at once: of all clients, and of those with one token.
+	maxSessions = 1000
+	maxOwn      = 250
+)
+
+// Handler serves clients over Streamable HTTP that package serve has let in. A session belongs to the token that began it.
+func (s *Server) Handler() http.Handler {
+	sdk := func(*http.Request) *mcp.Server { return s.sdk }
+	// Package serve checks Host and Origin, also behind a proxy; bodies are read here.
+	o := mcp.StreamableHTTPOptions{DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, SessionTimeout: cmp.Or(s.o.Idle, idle)}
+	sessions := mcp.NewStreamableHTTPHandler(sdk, &o)
+	o.Stateless, o.PropagateRequestCancellation = true, true
+	single := mcp.NewStreamableHTTPHandler(sdk, &o)
+	known := auth.RequireBearerToken(tokenInfo, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	return known(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		message := readBody(w, r)
+		if message == nil {
+			return
+		}
+		if r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+			ctx, cancel := serve.Listening(r.Context())
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		if r.Header.Get("MCP-Protocol-Version") >= sessionless || bytes.Contains(message, []byte(mcp.MetaKeyProtocolVersion)) {
+			single.ServeHTTP(w, r)
+			return
+		}
+		sessions.ServeHTTP(w, r)
+	}))
+}
+
+// tokenInfo tells the SDK whose request it is: sessions are bound to the user ID.
+func tokenInfo(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+	t := serve.CallerOf(ctx)
+	if t == nil {
+		return nil, auth.ErrInvalidToken
+	}
+	return &auth.TokenInfo{UserID: t.Digest, Expiration: t.Expires, Extra: map[string]any{"token": t, "request": ctx}}, nil
+}
+
+// readBody reads and checks the message of a request; nil: it was refused. A request without body has an empty message.
+func readBody(w http.ResponseWriter, r *http.Request) []byte {
+	if r.Method != http.MethodPost {
+		r.Body = io.NopCloser(new(bytes.Buffer))
+		return []byte{}
+	}
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Now().Add(serve.BodyTime)) // where it can't be set, as in tests, there is nothing to wait for
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxLine))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		serve.Refuse(w, http.StatusRequestEntityTooLarge, fault.New(fault.Limit, "the message has more than %d bytes", MaxLine))
+		return nil
+	}
+	if err != nil {
+		serve.Refuse(w, http.StatusBadRequest, fault.New(fault.Validation, "the message has not arrived"))
+		return nil
+	}
+	control.SetReadDeadline(time.Time{})
+	if b = bytes.TrimSpace(b); len(b) == 0 {
+		refuseMessage(w, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is empty"})
+		return nil
+	}
+	if _, wrong := decode(b); wrong != nil {
+		refuseMessage(w, wrong)
+		return nil
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b))
+	return b
+}
+
+// refuseMessage answers what is no message. Whose answer it is can't be said.
+func refuseMessage(w http.ResponseWriter, wrong *jsonrpc.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	json.NewEncoder(w).Encode(refusal(wrong)) // a client that has gone needs no answer
+}
+
+// A caller is who makes a call, for its record; it is zero on standard input and output, where it is the user.
+type caller struct{ principal, tenant string }
+
+// callerOf returns who makes a call. A call over HTTP ends with its request, because its answer would reach its client no more.
+func callerOf(ctx context.Context, q *mcp.CallToolRequest) (caller, context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	t, request := tokenOf(q.Extra)
+	if t == nil {
+		return caller{}, ctx, cancel
+	}
+	stop := context.AfterFunc(request, cancel)
+	return caller{serve.Principal(t), t.Tenant}, ctx, func() { stop(); cancel() }
+}
+
+func tokenOf(extra *mcp.RequestExtra) (*token.Token, context.Context) {
+	if extra == nil || extra.TokenInfo == nil {
+		return nil, nil
+	}
+	t, _ := extra.TokenInfo.Extra["token"].(*token.Token)
+	request, _ := extra.TokenInfo.Extra["request"].(context.Context)
+	return t, request
+}
+
+// clients are the sessions that were begun over HTTP.
+type clients struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by the digest of the token
+}
+
+// admit counts sessions, and refuses one too many.
+func (c *clients) admit(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, q mcp.Request) (mcp.Result, error) {
+		if method != "initialize" {
+			return next(ctx, method, q)
+		}
+		t, _ := tokenOf(q.GetExtra())
+		session, ok := q.GetSession().(*mcp.ServerSession)
+		if t == nil || !ok || session.ID() == "" {
+			return next(ctx, method, q)
+		}
+		if !c.begin(t.Digest) {
+			return nil, wire(fault.New(fault.Busy, "there are too many sessions: end one, or wait until one ends"))
+		}
+		go func() {
+			session.Wait() // how it ended doesn't matter
+			c.end(t.Digest)
+		}()
+		return next(ctx, method, q)
+	}
+}
+
+func (c *clients) begin(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all >= maxSessions || c.of[id] >= maxOwn {
+		return false
+	}
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.all++
+	c.of[id]++
+	return true
+}
+
+func (c *clients) end(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if c.of[id]--; c.of[id] == 0 {
+		delete(c.of, id)
+	}
+}

@@ -1,0 +1,206 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/serve/token"
+)
+
+type admittedKey struct{}
+
+// An admitted request has a token, and a server that may end.
+type admitted struct {
+	token   *token.Token
+	streams context.Context
+}
+
+// CallerOf returns the token of a request that Handle has let in, else nil.
+func CallerOf(ctx context.Context) *token.Token {
+	a, _ := ctx.Value(admittedKey{}).(admitted)
+	return a.token
+}
+
+// Listening returns the context of a request that only waits for news: it ends as soon as the server begins to end.
+func Listening(ctx context.Context) (context.Context, context.CancelFunc) {
+	a, _ := ctx.Value(admittedKey{}).(admitted)
+	ctx, cancel := context.WithCancel(ctx)
+	if a.streams == nil {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(a.streams, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// Principal is how a token is named in the record of what it did.
+func Principal(t *token.Token) string { return "token:" + t.Name }
+
+// Handle serves a path to tokens with a scope. The context of a request ends with the client's connection, with its token, and
+// after the grace when the server ends.
+func (s *Server) Handle(path string, scope token.Scope, h http.Handler) {
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		defer s.recovered()
+		t, status, err := s.admit(r, scope)
+		if err != nil {
+			Refuse(w, status, err)
+			return
+		}
+		defer s.running.Add(-1)
+		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), admittedKey{}, admitted{t, s.streams}))
+		defer cancel(nil)
+		l := &live{t, cancel}
+		s.mu.Lock()
+		s.live[l] = true
+		s.mu.Unlock()
+		defer func() {
+			s.mu.Lock()
+			delete(s.live, l)
+			s.mu.Unlock()
+		}()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// recovered reports a handler's panic, which ends its request and no other.
+func (s *Server) recovered() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler {
+		s.o.Warn(fault.New(fault.Unknown, "a request has failed: %v", p))
+	}
+	panic(http.ErrAbortHandler) // the client sees that the answer is not whole
+}
+
+// admit decides whether a request comes in, and counts one that does.
+func (s *Server) admit(r *http.Request, scope token.Scope) (*token.Token, int, error) {
+	if err := s.hosts.check(r); err != nil {
+		return nil, http.StatusForbidden, err
+	}
+	secret, err := bearer(r)
+	if err != nil {
+		return nil, http.StatusUnauthorized, err
+	}
+	t, err := s.o.Tokens.Check(secret)
+	switch {
+	case err != nil && fault.CodeOf(err) == fault.AuthFailed:
+		return nil, http.StatusUnauthorized, err
+	case err != nil:
+		s.o.Warn(err) // the client needn't know where the tokens are
+		return nil, http.StatusServiceUnavailable, fault.New(fault.Unavailable, "the server can't read its tokens")
+	case !t.Has(scope):
+		return nil, http.StatusForbidden, fault.New(fault.Denied, "the token %q has no scope %q", t.Name, scope).On("scope", string(scope)).
+			Try(fault.Command("rye serve token add NAME --scope", string(scope)))
+	}
+	if wait := s.rates.take(t.Digest); wait > 0 {
+		return nil, http.StatusTooManyRequests, fault.New(fault.RateLimited, "the token %q has sent more than %d requests in a minute", t.Name, s.o.Rate).
+			On("retry_after", math.Ceil(wait.Seconds()))
+	}
+	switch n := s.running.Add(1); {
+	case s.draining.Load():
+		err = fault.New(fault.Unavailable, "the server is ending")
+	case n > int64(s.o.Most):
+		err = fault.New(fault.Busy, "the server has %d requests already", s.o.Most)
+	}
+	if err != nil {
+		s.running.Add(-1)
+		return nil, http.StatusServiceUnavailable, err
+	}
+	return t, 0, nil
+}
+
+// bearer returns the token that a request carries.
+func bearer(r *http.Request) (string, error) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return "", fault.New(fault.AuthRequired, "the request has no token: it needs the header Authorization: Bearer TOKEN").Try("rye serve token add NAME")
+	}
+	scheme, secret, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return "", fault.New(fault.AuthRequired, "the header Authorization has no bearer token").Try("rye serve token add NAME")
+	}
+	return strings.TrimSpace(secret), nil
+}
+
+// Refuse answers a request with an error.
+func Refuse(w http.ResponseWriter, status int, err error) {
+	o := fault.Of(err).Object()
+	h := w.Header()
+	switch status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="rye"`)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		after := 1.0
+		if details, ok := o.Details.(map[string]any); ok {
+			if seconds, ok := details["retry_after"].(float64); ok {
+				after = max(1, seconds)
+			}
+		}
+		h.Set("Retry-After", strconv.Itoa(int(after)))
+	}
+	write(w, status, map[string]any{"success": false, "error": o})
+}
+
+// health answers whether a server is well. Why it isn't is for its log, not for strangers.
+func health(w http.ResponseWriter, err error) {
+	status := http.StatusOK
+	if err != nil {
+		status = http.StatusServiceUnavailable
+	}
+	write(w, status, map[string]any{"ok": err == nil})
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"success":false}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	w.Write(append(b, '\n'))
+}
+
+// rates counts the requests of each token. A token may send as many at once as in a minute, and gets them back evenly.
+type rates struct {
+	most int // in a minute
+	now  func() time.Time
+
+	mu    sync.Mutex
+	spent map[string]bucket
+}
+
+type bucket struct {
+	used float64
+	at   time.Time
+}
+
+// take counts a request, or returns how long to wait for it.
+func (r *rates) take(id string) (wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if r.spent == nil || len(r.spent) > 2*token.Most {
+		r.spent = map[string]bucket{}
+	}
+	b := r.spent[id]
+	b.used = max(0, b.used-now.Sub(b.at).Minutes()*float64(r.most))
+	b.at = now
+	if b.used+1 > float64(r.most) {
+		r.spent[id] = b
+		return time.Duration((b.used + 1 - float64(r.most)) / float64(r.most) * float64(time.Minute))
+	}
+	b.used++
+	r.spent[id] = b
+	return 0
+}

@@ -1,0 +1,177 @@
+package token_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/serve/token"
+)
+
+var now = time.Date(2026, 11, 26, 12, 0, 0, 5, time.UTC)
+
+func store(t *testing.T) *token.Store {
+	return &token.Store{Dir: filepath.Join(t.TempDir(), "state", "serve"), Now: func() time.Time { return now }}
+}
+
+func add(t *testing.T, s *token.Store, tok token.Token) string {
+	t.Helper()
+	if tok.Scopes == nil {
+		tok.Scopes = []token.Scope{token.Call}
+	}
+	secret, err := s.Add(t.Context(), tok)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func TestStore(t *testing.T) {
+	s := store(t)
+	if all, err := s.List(); err != nil || len(all) != 0 {
+		t.Fatal(all, err)
+	}
+	b := add(t, s, token.Token{Name: "b", Tenant: "acme", Expires: now.Add(time.Hour)})
+	a := add(t, s, token.Token{Name: "a", Scopes: []token.Scope{token.Call, token.Admin}})
+	if a == b || len(a) != 47 || !strings.HasPrefix(a, "rye_") {
+		t.Error(a, b)
+	}
+	all, err := s.List()
+	if err != nil || len(all) != 2 || all[0].Name != "a" || all[1].Tenant != "acme" || !all[1].Created.Equal(now.Truncate(time.Second)) {
+		t.Fatal(all, err)
+	}
+	path := filepath.Join(s.Dir, "tokens.json")
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Contains(string(text), a[4:]) || strings.Contains(string(text), b[4:]) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if fi, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
+		t.Error(fi.Mode(), err)
+	}
+	got, err := s.Check(a)
+	if err != nil || got.Name != "a" || !got.Has(token.Admin) || got.Has(token.Approve) || !s.Valid(got) {
+		t.Error(got, err)
+	}
+	other := &token.Store{Dir: s.Dir, Now: s.Now} // as another process
+	if err := other.Remove(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if s.Valid(got) {
+		t.Error("a removed token is valid")
+	}
+	add(t, other, token.Token{Name: "a"})
+	if s.Valid(got) {
+		t.Error("another token of the same name counts as the removed one")
+	}
+	for _, secret := range []string{a, "", "rye_", "rye_" + strings.Repeat("A", 43), b + "A", b[:46], strings.ToUpper(b), "Bearer " + b} {
+		got, err := s.Check(secret)
+		if fault.CodeOf(err) != fault.AuthFailed || got != nil || len(secret) > 10 && strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v, %v", secret, got, err)
+		}
+	}
+	late := &token.Store{Dir: s.Dir, Now: func() time.Time { return now.Add(time.Hour) }}
+	if _, err := s.Check(b); err != nil {
+		t.Error(err)
+	}
+	if _, err := late.Check(b); fault.CodeOf(err) != fault.AuthFailed || !strings.Contains(err.Error(), "expired") {
+		t.Error(err)
+	}
+	if late.Valid(&all[1]) {
+		t.Error("an expired token is valid")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	s := store(t)
+	add(t, s, token.Token{Name: "ci"})
+	call := []token.Scope{token.Call}
+	for _, c := range []struct {
+		token token.Token
+		code  fault.Code
+	}{
+		{token.Token{Name: "ci", Scopes: call}, fault.Conflict},
+		{token.Token{Name: "", Scopes: call}, fault.Validation},
+		{token.Token{Name: "a b", Scopes: call}, fault.Validation},
+		{token.Token{Name: strings.Repeat("a", 65), Scopes: call}, fault.Validation},
+		{token.Token{Name: "a", Tenant: "\x1b", Scopes: call}, fault.Validation},
+		{token.Token{Name: "a"}, fault.Validation},
+		{token.Token{Name: "a", Scopes: []token.Scope{"root"}}, fault.Validation},
+		{token.Token{Name: "a", Scopes: []token.Scope{token.Call, token.Call}}, fault.Validation},
+	} {
+		if secret, err := s.Add(t.Context(), c.token); fault.CodeOf(err) != c.code || secret != "" && err == nil {
+			t.Errorf("%+v: %v", c.token, err)
+		}
+	}
+	if err := s.Remove(t.Context(), "cl"); fault.CodeOf(err) != fault.NotFound || !strings.Contains(strings.Join(fault.Of(err).Why, ""), "ci") {
+		t.Error(err)
+	}
+}
+
+// TestDamaged: a file that others may read, or that says something else, opens nothing.
+func TestDamaged(t *testing.T) {
+	s := store(t)
+	secret := add(t, s, token.Token{Name: "ci"})
+	path := filepath.Join(s.Dir, "tokens.json")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "{}", "null", "[]", string(good) + "\n", string(good[:len(good)-1]), strings.Replace(string(good), "rye-tokens/1", "rye-tokens/2", 1),
+		strings.Replace(string(good), "call", "root", 1), strings.Replace(string(good), "blake3:", "sha256:", 1), strings.Replace(string(good), `"ci"`, `" "`, 1),
+		strings.Replace(string(good), `"name"`, `"Name"`, 1), strings.Replace(string(good), `"tokens":[`, `"tokens":[`+string(good[strings.Index(string(good), `[{`)+1:len(good)-2])+",", 1),
+		strings.Repeat(" ", 1<<20+1)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Check(secret); err == nil || fault.CodeOf(err) != fault.Parsing {
+			t.Errorf("%.60q: %v, %v", text, got, err)
+		}
+	}
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Check(secret); err != nil {
+		t.Error(err)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for _, change := range []func() error{
+		func() error { return os.Chmod(path, 0o644) }, func() error { return os.Chmod(path, 0o600) },
+		func() error { return os.Chmod(s.Dir, 0o755) }, func() error { return os.Chmod(s.Dir, 0o700) },
+		func() error { return errors.Join(os.Rename(path, path+"2"), os.Symlink(path+"2", path)) },
+	} {
+		before := change()
+		_, err := (&token.Store{Dir: s.Dir, Now: s.Now}).Check(secret)
+		fi, _ := os.Lstat(path)
+		dir, _ := os.Lstat(s.Dir)
+		safe := fi.Mode() == 0o600 && dir.Mode().Perm() == 0o700
+		if before != nil || (err == nil) != safe || err != nil && fault.CodeOf(err) != fault.Denied {
+			t.Error(fi.Mode(), dir.Mode(), before, err)
+		}
+	}
+}
+
+// TestMany: processes that add tokens at once lose none.
+func TestMany(t *testing.T) {
+	s := store(t)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			own := &token.Store{Dir: s.Dir, Now: s.Now}
+			if _, err := own.Add(t.Context(), token.Token{Name: string(rune('a' + i)), Scopes: []token.Scope{token.Call}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if all, err := s.List(); err != nil || len(all) != 8 {
+		t.Error(all, err)
+	}
+}
