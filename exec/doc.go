@@ -48,8 +48,8 @@
 //
 // # Packages
 //
-// A tool may name a list of packages (package lock/packages) in its tree. Their files are unpacked beside the copy of the
-// chain, and RYE_PACKAGE_PATH has their place: site-packages for Python, the parent of node_modules for Node. Each is an
+// One link of a chain may name a list of packages (package lock/packages) in its tree. Their files are unpacked beside the copy
+// of the chain, and RYE_PACKAGE_PATH and {packages_path} have their place: site-packages for Python, the parent of node_modules for Node. Each is an
 // artifact that the lock pins and the list allows; without a lock there are none. Bytes are hashed as they leave the
 // store, archives are read to their end (package unpack), and the copy is compared with them before every run. Tools
 // don't see each other's packages, and the library's runtimes ignore unpinned ones, such as a virtual environment.
@@ -92,4 +92,5 @@
 //	runtime_lib                        the library of the runtime
 //	project_path, user_space           these directories
 //	params_json                        the parameters, as JCS
+//	packages_path                      the directory of the packages, where a link has any
 package exec

@@ -17,24 +17,40 @@ import (
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
-// addPackages makes the tool's packages available to its runtime. The programs must be known already.
-func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain) error {
-	for _, it := range chain.Links[1:] {
-		if it.Model.Tool.Packages != "" {
-			return packages.Invalid(it.Ref, errors.New("only the tool that is called can have packages, not one that runs it"))
+// listed returns the link of the chain that names a list of packages, which is one at most; -1 for none.
+func listed(chain *ai.Chain) (int, error) {
+	found := -1
+	for i, it := range chain.Links {
+		if it.Model.Tool.Packages == "" {
+			continue
 		}
+		if found >= 0 {
+			return -1, packages.Invalid(it.Ref, fmt.Errorf("%q, which it runs, has packages too: only one link of a chain can", chain.Links[found].Ref))
+		}
+		found = i
 	}
-	name, tool := p.tool.Packages, chain.Tool()
-	if name == "" {
-		return nil
+	return found, nil
+}
+
+// packagesPath is the name of the directory of the packages in templates of the configuration.
+const packagesPath = "packages_path"
+
+// addPackages makes the packages of a link available to the chain, and sets the name of their directory. The programs must be
+// known already.
+func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain, named func(dir string) error) error {
+	at, err := listed(chain)
+	if at < 0 || err != nil {
+		return err
 	}
+	link := chain.Links[at]
+	name := link.Model.Tool.Packages
 	// The list is read from the copy, whose bytes were checked.
-	at := path.Join(directory(tool.Space), path.Dir(tool.Path), name)
-	if !slices.ContainsFunc(p.Chain[0].files, func(f materialise.Part) bool { return f.Path == at }) {
-		return packages.Invalid(p.call.Ref, fmt.Errorf("%q is not a file of the tool's tree", name))
+	from := path.Join(directory(link.Space), path.Dir(link.Path), name)
+	if !slices.ContainsFunc(p.Chain[at].files, func(f materialise.Part) bool { return f.Path == from }) {
+		return packages.Invalid(link.Ref, fmt.Errorf("%q is not a file of the tool's tree", name))
 	}
 	set, err := packages.Prepare(ctx, packages.Request{
-		Ref: p.call.Ref, List: name, Path: filepath.Join(p.copied.Dir, filepath.FromSlash(at)), Lock: b.Artifacts, Store: b.Objects,
+		Ref: link.Ref, List: name, Path: filepath.Join(p.copied.Dir, filepath.FromSlash(from)), Lock: b.Artifacts, Store: b.Objects,
 		Copies: p.kernel.Copies, Dir: p.scratch.Dir, Dry: p.call.Dry, Python: p.python,
 	})
 	if err != nil {
@@ -53,6 +69,7 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain) error 
 		p.Env = append(p.Env, env.PackagePath+"="+dir)
 		slices.Sort(p.Env)
 		p.Action.Env = p.Env
+		return named(dir)
 	}
 	return nil
 }

@@ -329,6 +329,13 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 		return inputError(p.call.Ref, err)
 	}
 	names["params_json"] = string(text)
+	at, err := listed(chain)
+	if err != nil {
+		return err
+	}
+	if at >= 0 {
+		names[packagesPath] = filepath.Join(p.scratch.Dir, "packages") // until they are there
+	}
 	p.configure = func(secrets map[string]string) (map[string]any, error) {
 		vars := maps.Clone(made.Vars)
 		maps.Copy(vars, secrets)
@@ -348,7 +355,12 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	if err := p.action(); err != nil {
 		return err
 	}
-	return p.addPackages(ctx, b, chain)
+	return p.addPackages(ctx, b, chain, func(dir string) error {
+		names[packagesPath] = dir
+		p.Config, err = p.configure(shown)
+		p.Action.Config = p.Config
+		return err
+	})
 }
 
 // inherited are the variables that the action gets: what the chain made, without those that led rye to programs.
@@ -361,7 +373,7 @@ func (p *Plan) inherited(made *env.Env) []string {
 
 // Named are the names that rye itself gives to templates, where there is what they name.
 func Named() []string {
-	return []string{"tool_path", "tool_dir", "tool_parent", "project_path", "user_space", "anchor_path", "runtime_lib", "params_json"}
+	return []string{"tool_path", "tool_dir", "tool_parent", "project_path", "user_space", "anchor_path", "runtime_lib", "params_json", packagesPath}
 }
 
 // names are what templates may call by name, and what the links say about their environment.
