@@ -15,6 +15,14 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(mcpServeRun) }, Schema: "mcp-serve/1", Output: served{},
 		},
 		{
+			Path: "mcp config", Group: "serve", Help: "Show how an agent starts rye mcp serve.",
+			More: "It prints the agent's configuration: of Claude Code (.mcp.json), Cursor (.cursor/mcp.json), VS Code (.vscode/mcp.json) or Codex " +
+				"(.codex/config.toml). With --write it puts the server into that file of the project, after showing the change: comments, order and other " +
+				"servers stay as they are. rye doctor checks these files.\n\n" +
+				"Examples:\n\n    rye mcp config claude\n    rye mcp config vscode --write\n    rye mcp config codex --tools 'tool:acme/**' --write",
+			New: func() cli.Runner { return new(mcpConfigRun) }, Schema: "mcp-config/1", Output: &configured{},
+		},
+		{
 			Path: "serve", Group: "serve", Help: "Serve this project over HTTP.",
 			More: "Agents reach the MCP server at /mcp with a token of rye serve token add. /healthz and /readyz need none.\n\n" +
 				"Only this machine can connect, unless there is a certificate (--tls-cert, --tls-key) or a proxy that has one (--behind-proxy, --host). " +

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/secrets"
+	"github.com/rye-build/rye/cmd/rye/serves"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -46,7 +47,7 @@ func checks() []doctorCheck {
 		{"sandbox", checkSandbox},
 		{"interpreters", checkInterpreters},
 		{"audit", checkAudit}, {"secrets", secrets.CheckSecrets},
-		{"providers", runs.CheckProviders},
+		{"providers", runs.CheckProviders}, {"agents", serves.CheckAgents},
 		{"terminal", checkTerminal}, {"clock", checkClock},
 	}
 }
