@@ -24,6 +24,7 @@ type Inspection struct {
 
 	// What a reader wants to know before trusting it, sorted, each with the paths of the files that say it.
 	Executable   []Mention `json:"executable"` // files that can be run: "tool", "primitive", "mode" or the line that begins with "#!"
+	Runs         []Mention `json:"runs"`       // fields that say what is started, or sent where: "config.command: node"
 	Hosts        []Mention `json:"hosts"`      // that tools ask for or config names; "*" is all of them
 	Places       []Mention `json:"paths"`      // paths on the machine that tools and config name
 	Secrets      []Mention `json:"secrets"`    // by name
@@ -167,9 +168,8 @@ func (n *inspection) script(ctx context.Context, f *manifest.File) string {
 		return "" // which check has reported
 	}
 	defer o.Close()
-	var b [longestLine]byte
-	k, _ := io.ReadFull(o, b[:])
-	return scriptLine(b[:k])
+	b, _ := io.ReadAll(io.LimitReader(o, longestLine))
+	return scriptLine(b)
 }
 
 func scriptLine(b []byte) string {
@@ -197,6 +197,7 @@ func (n *inspection) item(f *manifest.File, it *ai.Item) {
 	n.mention(&r.Secrets, f.Path, s.Secrets...)
 	n.mention(&r.Capabilities, f.Path, s.Capabilities...)
 	if m.Knowledge == nil {
+		n.mention(&r.Runs, f.Path, mention.Fields(m.Fields)...)
 		n.speaks(f.Path, "", m.Fields)
 	}
 	n.mu.Lock()
@@ -205,8 +206,7 @@ func (n *inspection) item(f *manifest.File, it *ai.Item) {
 }
 
 func (n *inspection) tool(f *manifest.File, t *model.Tool) {
-	r := n.result
-	kind := "tool"
+	r, kind := n.result, "tool"
 	if t.Primitive {
 		kind = "primitive"
 	}

@@ -148,7 +148,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	for _, m := range []struct {
 		what string
 		all  []bundle.Mention
-	}{{"can be executed", n.Executable}, {"hosts", n.Hosts}, {"paths on the machine", n.Places}, {"secrets", n.Secrets},
+	}{{"can be executed", n.Executable}, {"what runs, or is sent", n.Runs}, {"hosts", n.Hosts}, {"paths on the machine", n.Places}, {"secrets", n.Secrets},
 		{"capabilities", n.Capabilities}, {"runs on, from outside", n.Outside}} {
 		PrintMentions(t, m.what, m.all)
 	}
