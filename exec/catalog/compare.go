@@ -50,6 +50,10 @@ func (c *Change) Quarantined() bool {
 	return c.State == Added || c.State == Changed || c.State == Renamed
 }
 
+// Differs reports whether what is pinned is no longer what the server announces. A tool without an item can't be called, so it
+// differs from nothing.
+func (c *Change) Differs() bool { return c.State == Changed || c.State == Removed }
+
 // Critical reports whether it has to be accepted by name.
 func (c *Change) Critical() bool { return flags.AnyCritical(c.Flags) }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/edit"
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/catalog/flags"
@@ -31,58 +32,73 @@ func Servers(ctx context.Context, e *edit.Editor) ([]*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*Server
-	find := func(name string) *Server {
-		if i := slices.IndexFunc(all, func(s *Server) bool { return s.Name == name }); i >= 0 {
-			return all[i]
-		}
-		return nil
-	}
+	var items []*ai.Item
+	wrong := map[string]error{}
 	for _, f := range l.Files {
-		if path.Dir(f.ID) != ServersDir || find(f.Name()) != nil {
+		if _, _, ok := placed(f.Ref); !ok {
 			continue
 		}
-		s := &Server{Name: f.Name()}
 		it, err := e.Load(ctx, f)
 		switch {
 		case errors.Is(err, ai.ErrAsset):
 			continue
+		case err != nil && path.Dir(f.ID) == ServersDir:
+			wrong[f.Name()] = err
+			continue
 		case err != nil:
-			s.Wrong = err
-		default:
-			s.Item = it
-			s.Spec, s.Wrong = SpecOf(it.Model)
+			continue // rye check says what is wrong with it
 		}
-		all = append(all, s)
+		items = append(items, it)
 	}
-	for _, f := range l.Files {
-		parts := strings.Split(f.ID, "/")
-		if len(parts) != 3 || parts[0] != toolsDir || parts[1] == path.Base(ServersDir) {
+	all := serversOf(items)
+	for name, err := range wrong {
+		if !slices.ContainsFunc(all, func(s *Server) bool { return s.Name == name }) {
+			all = append(all, &Server{Name: name, Wrong: err})
+		}
+	}
+	slices.SortFunc(all, func(x, y *Server) int { return compare(x.Name, y.Name) })
+	return all, nil
+}
+
+// placed says which server an item belongs to by its id, and whether it is the server itself.
+func placed(ref model.Ref) (server string, itself, ok bool) {
+	parts := strings.Split(ref.ID, "/")
+	switch {
+	case len(parts) != 3 || parts[0] != toolsDir:
+		return "", false, false
+	case parts[1] == path.Base(ServersDir):
+		return parts[2], true, true
+	}
+	return parts[1], false, true
+}
+
+// serversOf finds the servers among items, those of higher spaces first.
+func serversOf(items []*ai.Item) (all []*Server) {
+	byName := map[string]*Server{}
+	for _, it := range items {
+		if name, itself, ok := placed(it.Ref); ok && itself && byName[name] == nil {
+			s := &Server{Name: name, Item: it}
+			s.Spec, s.Wrong = SpecOf(it.Model)
+			byName[name], all = s, append(all, s)
+		}
+	}
+	for _, it := range items {
+		name, itself, ok := placed(it.Ref)
+		s := byName[name]
+		if !ok || itself || s == nil || it.Space != s.Item.Space {
 			continue
 		}
-		s := find(parts[1])
-		if s == nil || s.Item == nil || f.Space != s.Item.Space {
-			continue
-		}
-		it, err := e.Load(ctx, f)
-		if errors.Is(err, ai.ErrAsset) {
-			continue
-		}
-		var p *Pinned
-		if err == nil {
-			p, err = PinnedOf(it)
-		}
-		if err != nil {
+		if p, err := PinnedOf(it); err != nil {
 			s.Stray = append(s.Stray, err)
-			continue
+		} else {
+			s.Tools = append(s.Tools, p)
 		}
-		s.Tools = append(s.Tools, p)
 	}
 	for _, s := range all {
 		slices.SortFunc(s.Tools, func(x, y *Pinned) int { return compare(x.Tool, y.Tool) })
 	}
 	slices.SortFunc(all, func(x, y *Server) int { return compare(x.Name, y.Name) })
-	return all, nil
+	return all
 }
 
 // Find returns the server of a name.

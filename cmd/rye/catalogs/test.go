@@ -80,9 +80,7 @@ func (c *TestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if x.Tools, err = catalog.Compare(s.Name, s.Tools, announced, catalog.OthersOf(o.servers, s.Name)); err != nil {
 		return nil, err
 	}
-	// A tool without an item can't be called, so it differs from nothing.
-	x.Differ = number(x.Tools, func(c *catalog.Change) bool { return c.State == catalog.Changed || c.State == catalog.Removed })
-	if x.Differ > 0 {
+	if x.Differ = number(x.Tools, (*catalog.Change).Differs); x.Differ > 0 {
 		f := fault.New(fault.LockMismatch, "%s of %q differ from the pinned ones", tools(x.Differ), s.Name).Try(fault.Command("rye mcp refresh", s.Name))
 		f.Exit = fault.ExitNo
 		return x, f

@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/catalog"
 	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/session"
@@ -42,6 +43,7 @@ func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 	o.Mode = m
 	o.Functions = func(s *session.Session) function.Functions {
 		all := primary.Functions(s)
+		maps.Copy(all, catalog.Functions(s))
 		maps.Copy(all, toolFunctions(a))
 		return all
 	}

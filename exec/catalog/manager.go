@@ -1,0 +1,163 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/exec/session"
+)
+
+// Functions returns the function of the tool rye/mcp/manager, for calls of a session. It changes nothing: what would change
+// which tools are trusted is refused with the command that a person runs.
+func Functions(s *session.Session) function.Functions {
+	return function.Functions{"mcp": function.Of(managing.needs, func(ctx context.Context, c *function.Call, p managing) (any, error) {
+		v, err := p.do(ctx, s, c)
+		if err != nil {
+			return function.No(ctx, err)
+		}
+		return function.Yes(v)
+	})}
+}
+
+// managing are the parameters. What only a refused action takes is read and not looked at.
+type managing struct {
+	Action string `json:"action"`
+	Name   string `json:"name"`
+	Tool   string `json:"tool"`
+	Tools  bool   `json:"include_tools"`
+
+	Scope     json.RawMessage `json:"scope"`
+	Transport json.RawMessage `json:"transport"`
+	URL       json.RawMessage `json:"url"`
+	Headers   json.RawMessage `json:"headers"`
+	Command   json.RawMessage `json:"command"`
+	Args      json.RawMessage `json:"args"`
+	Env       json.RawMessage `json:"env"`
+	Timeout   json.RawMessage `json:"timeout"`
+}
+
+// needs is the right to read the servers, or to call one.
+func (p managing) needs() function.Need {
+	verb := capability.Load
+	if p.Action == "test" {
+		verb = capability.Execute
+	}
+	c, err := capability.For(verb, "tool", ServersDir+"/"+p.Name)
+	if p.Name == "" || err != nil {
+		c, _ = capability.Parse(verb + ":tool:" + ServersDir + "/*")
+	}
+	return function.Need{Permissions: []capability.Capability{c}}
+}
+
+func (p managing) do(ctx context.Context, s *session.Session, c *function.Call) (any, error) {
+	switch p.Action {
+	case "list", "show", "test":
+	case "add", "refresh", "accept", "remove":
+		command := fault.Command("rye mcp "+p.Action, p.Name)
+		if p.Name == "" {
+			command = "rye mcp " + p.Action
+		}
+		return nil, fault.New(fault.Denied, "a person does that: it changes which tools are trusted").Try(command).On("action", p.Action)
+	default:
+		return nil, fault.New(fault.Validation, "unknown action %q", p.Action).Because("expected one of list, show, test")
+	}
+	items, err := s.Items(ctx, "tool")
+	if err != nil {
+		return nil, err
+	}
+	all := serversOf(items)
+	if p.Action == "list" {
+		return p.list(all), nil
+	}
+	server, err := Find(all, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	if p.Action == "show" {
+		return p.show(server)
+	}
+	return p.test(ctx, s, all, server, c)
+}
+
+type object = map[string]any
+
+func (p managing) list(all []*Server) any {
+	lines := []object{}
+	for _, s := range all {
+		line := object{"name": s.Name, "tool_count": len(s.Tools)}
+		if s.Spec != nil {
+			line["transport"] = s.Spec.Transport
+		}
+		if p.Tools {
+			var tools []object
+			for _, t := range s.Tools {
+				tools = append(tools, object{"tool": t.Tool, "ref": t.Item.Ref.String(), "description": t.Fields.Text("description")})
+			}
+			line["tools"] = tools
+		}
+		lines = append(lines, line)
+	}
+	return object{"servers": lines, "count": len(lines)}
+}
+
+func (p managing) show(s *Server) (any, error) {
+	tools := []object{}
+	for _, t := range s.Tools {
+		if p.Tool == "" || p.Tool == t.Tool {
+			tools = append(tools, object{"tool": t.Tool, "ref": t.Item.Ref.String(), "description": t.Fields.Text("description"),
+				"risk": t.Item.Model.Tool.Risk.String(), "definition": t.Definition.String(), "input_schema": t.Fields["inputSchema"]})
+		}
+	}
+	if p.Tool != "" && len(tools) == 0 {
+		return nil, fault.New(fault.NotFound, "the server %q has no tool %q", s.Name, p.Tool).On("tool", p.Tool)
+	}
+	return object{"name": s.Name, "ref": s.Item.Ref.String(), "transport": s.Spec.Transport, "executables": s.Spec.Executables(), "read": s.Spec.Read,
+		"write": s.Spec.Write, "network": s.Spec.Network, "secrets": s.Spec.Secrets, "tools": tools}, nil
+}
+
+// test calls the server's item in the name of who called the manager, and compares.
+func (p managing) test(ctx context.Context, s *session.Session, all []*Server, server *Server, c *function.Call) (any, error) {
+	ctx, call := exec.CallerOf(ctx).Pass(ctx, server.Item.Ref)
+	r, err := s.Call(ctx, call, spoken{c})
+	if err != nil {
+		return nil, err
+	}
+	if r.Status != record.OK {
+		return nil, fault.New(fault.Code(r.Code), "the server %q can't be asked: %s", server.Name, r.Failure).On("call", r.ID)
+	}
+	a, err := Parse(r.Value)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := Compare(server.Name, server.Tools, a, OthersOf(all, server.Name))
+	if err != nil {
+		return nil, err
+	}
+	tools, differ := []object{}, 0
+	for i := range changes {
+		ch := &changes[i]
+		tools = append(tools, object{"tool": ch.Tool, "state": ch.State, "flags": ch.Flags})
+		if ch.Differs() {
+			differ++
+		}
+	}
+	return object{"name": server.Name, "call": r.ID, "tools": tools, "differ": differ}, nil
+}
+
+// spoken passes on what a server says meanwhile.
+type spoken struct{ *function.Call }
+
+// Emit implements primitive.Sink. What the server announces is in the answer.
+func (s spoken) Emit(stream primitive.Stream, b []byte) error {
+	if stream == primitive.Stdout {
+		return nil
+	}
+	_, err := s.Errs.Write(b)
+	return err
+}
