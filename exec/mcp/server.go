@@ -59,14 +59,16 @@ func (s *Server) Calls() int64 { return s.calls.Load() }
 func (s *Server) Running() int64 { return s.waiting.Load() }
 
 // New returns a server. Nothing is opened before it runs.
-func New(o Options) *Server {
+func New(o Options) *Server { return build(o, func(*mcp.ServerOptions) {}) }
+
+func build(o Options, edit func(*mcp.ServerOptions)) *Server {
 	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, open: make(chan struct{}, atOnce)}
 	s.sets.changed = s.list
-	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
-			// Another lock may bring the first of a kind.
-			Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
-	})
+	options := &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
+		// Another lock may bring the first of a kind.
+		Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true}}}
+	edit(options)
+	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, options)
 	s.sdk.AddReceivingMiddleware(s.clients.admit)
 	for _, t := range tools() {
 		schema, err := params.Compile(t.input)

@@ -49,6 +49,7 @@ func tools() []tool {
 		return object{"type": "object", "required": []any{"item_type", "item_id"}, "properties": properties, "additionalProperties": false}
 	}
 	text := object{"type": "string"}
+	anything := object{"anyOf": []any{object{"type": "object"}, object{"type": "array"}, text, object{"type": "number"}, object{"type": "boolean"}, object{"type": "null"}}}
 	return []tool{
 		{name: "search", title: "Search items", reads: true, do: search,
 			description: `Find tools, directives and knowledge by words. Example: {"query": "deploy", "scope": "tool"}`,
@@ -70,7 +71,7 @@ func tools() []tool {
 				`Example: {"item_type": "tool", "item_id": "acme/fetch", "parameters": {"url": "https://example.com"}}`,
 			input: item(object{"parameters": object{"type": "object", "description": "What the item takes"},
 				"dry_run": object{"type": "boolean", "description": "Check everything and run nothing"}}),
-			output: object{"type": "object", "properties": object{"ref": text, "success": object{"type": "boolean"}, "data": object{}, "text": text,
+			output: object{"type": "object", "properties": object{"ref": text, "success": object{"type": "boolean"}, "data": anything, "text": text,
 				"dry_run": object{"type": "boolean"}, "receipt": text}},
 		},
 		{name: "sign", title: "Sign an item", destroys: true, do: sign,
