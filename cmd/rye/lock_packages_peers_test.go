@@ -47,38 +47,9 @@ func TestLockNPM(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newTrustHome(t)
-	var asked atomic.Int64
-	mirror := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		resp, err := http.Get(upstream + r.URL.Path)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer resp.Body.Close()
-		w.WriteHeader(resp.StatusCode)
-		if _, err := io.Copy(w, resp.Body); err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		asked.Add(1)
-	}))
-	t.Cleanup(mirror.Close)
-	roots := filepath.Join(h.dir, "roots.pem")
-	system, _ := os.ReadFile(os.Getenv("SSL_CERT_FILE")) // the mirror trusts the same certificates as npm
-	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: mirror.Certificate().Raw})
-	if err := os.WriteFile(roots, append(append(system, '\n'), own...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("SSL_CERT_FILE", roots)
+	mirror, asked := h.npmMirror(upstream)
 	p := h.lockedProject(filepath.Join(h.dir, "p"), 0)
-	policy := filepath.Join(h.dir, ".ai", "policy.yaml")
-	text, err := os.ReadFile(policy)
-	if err == nil {
-		err = os.WriteFile(policy, fmt.Appendf(text, "\ninside: [\"%s\"]\n", mirror.Listener.Addr()), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.put("rye.yaml", "packages: {npm: \""+mirror.URL+"\"}\n")
+	p.put("rye.yaml", "packages: {npm: \""+mirror+"\"}\n")
 	p.put(".ai/tools/mine/lines/lines.yaml", "version: 1.0.0\ntool_type: runtime\nexecutor_id: rye/core/primitives/subprocess\ncategory: mine/lines\n"+
 		"description: Count lines\nconfig: {command: \"true\"}\nanchor: {enabled: true, mode: always, root: tool_dir}\npackages: package-lock.json\n")
 	p.put(".ai/tools/mine/lines/package-lock.json", string(lock))
@@ -104,4 +75,40 @@ func TestLockNPM(t *testing.T) {
 	if got := int64(len(l.Artifacts)); asked.Load() != got {
 		t.Errorf("%d questions after everything was vendored, expected %d", asked.Load(), got)
 	}
+}
+
+// npmMirror is a registry on this machine that has what another one has, and counts what it passes on. The user of h may reach it.
+func (h trustHome) npmMirror(upstream string) (at string, asked *atomic.Int64) {
+	t := h.t
+	asked = new(atomic.Int64)
+	mirror := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resp, err := http.Get(upstream + r.URL.Path)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		w.WriteHeader(resp.StatusCode)
+		if _, err := io.Copy(w, resp.Body); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		asked.Add(1)
+	}))
+	t.Cleanup(mirror.Close)
+	roots := filepath.Join(h.dir, "roots.pem")
+	system, _ := os.ReadFile(os.Getenv("SSL_CERT_FILE")) // the mirror trusts the same certificates as npm
+	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: mirror.Certificate().Raw})
+	if err := os.WriteFile(roots, append(append(system, '\n'), own...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SSL_CERT_FILE", roots)
+	policy := filepath.Join(h.dir, ".ai", "policy.yaml")
+	text, err := os.ReadFile(policy)
+	if err == nil {
+		err = os.WriteFile(policy, fmt.Appendf(text, "\ninside: [\"%s\"]\n", mirror.Listener.Addr()), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mirror.URL, asked
 }

@@ -26,13 +26,16 @@ const (
 	serverWord = "__server"
 )
 
+// programs are what this binary is if it is started with one of these words.
+var programs = map[string]func(args []string) (status int){
+	stageWord:  sandbox.Stage,
+	serverWord: func(args []string) int { return mcptest.Main(args, os.Environ(), os.Stdin, os.Stdout, os.Stderr) },
+}
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case stageWord:
-			syscall.Exit(sandbox.Stage(os.Args[2:]))
-		case serverWord:
-			syscall.Exit(mcptest.Main(os.Args[2:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+		if program := programs[os.Args[1]]; program != nil {
+			syscall.Exit(program(os.Args[2:]))
 		}
 	}
 	os.Exit(m.Run())
