@@ -150,32 +150,38 @@ func (p *parser) object(depth int) (any, error) {
 func (p *parser) str() (string, error) {
 	p.pos++
 	var out []byte // nil as long as there was no escape
-	from := p.pos
-	for p.pos < len(p.src) {
-		switch c := p.src[p.pos]; {
+	src, from, at := p.src, p.pos, p.pos
+	for at < len(src) {
+		switch c := src[at]; {
 		case c == '"':
-			out = append(out, p.src[from:p.pos]...)
-			p.pos++
-			return string(out), nil
+			p.pos = at + 1
+			if out == nil {
+				return string(src[from:at]), nil
+			}
+			return string(append(out, src[from:at]...)), nil
 		case c == '\\':
-			out = append(out, p.src[from:p.pos]...)
+			out = append(out, src[from:at]...)
+			p.pos = at
 			var err error
 			if out, err = p.escape(out); err != nil {
 				return "", err
 			}
-			from = p.pos
+			from, at = p.pos, p.pos
 		case c < 0x20:
+			p.pos = at
 			return "", p.errorf("a control character in a string")
 		case c < utf8.RuneSelf:
-			p.pos++
+			at++
 		default:
-			r, n := utf8.DecodeRune(p.src[p.pos:])
+			r, n := utf8.DecodeRune(src[at:])
 			if r == utf8.RuneError && n == 1 {
+				p.pos = at
 				return "", p.errorf("a string that is not UTF-8")
 			}
-			p.pos += n
+			at += n
 		}
 	}
+	p.pos = at
 	return "", p.errorf("a string without end")
 }
 

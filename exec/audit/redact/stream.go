@@ -53,6 +53,10 @@ func (m *masker) write(s string, last bool) error {
 	}
 	from, i := 0, 0 // what stands before from was handed on
 	for ; i < len(text); i++ {
+		if i >= m.covered && !m.forms.first[text[i]] { // as most bytes are
+			m.masked = false
+			continue
+		}
 		if n := m.forms.at(text[i:]); n > 0 {
 			m.covered = max(m.covered, i+n)
 		}
