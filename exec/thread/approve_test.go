@@ -25,6 +25,7 @@ func wiping() map[string]string {
 
 // TestApproved: a call that needs an approval is made when there is one: for once, for the thread, or beforehand.
 func TestApproved(t *testing.T) {
+	t.Parallel()
 	wipe := func(id string) provider.ToolCall { return executes(id, "acme/wipe", object{"text": "x", "token": id}) }
 	turns := []modeltest.Turn{{Calls: []provider.ToolCall{wipe("a"), wipe("b")}}, {Calls: []provider.ToolCall{wipe("c")}}, {Text: "done"}}
 	for _, c := range []struct {
@@ -86,6 +87,7 @@ func TestApproved(t *testing.T) {
 
 // TestAskedAndCancelled: who leaves the question ends the thread.
 func TestAskedAndCancelled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, wiping(), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/wipe", object{"text": "x"})}})
 	ctx, cancel := context.WithCancel(t.Context())
 	approver, err := approve.New(nil, func(ctx context.Context, _ *consent.Question) (approve.Reply, error) {
@@ -104,6 +106,7 @@ func TestAskedAndCancelled(t *testing.T) {
 // TestSigns: the model is offered rye_sign where the run allows it and the directive has a permission for it; what it may sign is
 // what that permission is about, and a thread that goes on without --allow-sign is refused.
 func TestSigns(t *testing.T) {
+	t.Parallel()
 	signs := func(id, item string) provider.ToolCall {
 		return call(id, "rye_sign", object{"item_type": "tool", "item_id": item})
 	}

@@ -14,6 +14,7 @@ import (
 // TestKeyStaysHere: while a model is asked, no process has its key among its arguments or in its environment, and afterwards no
 // file has it, although the service has repeated it.
 func TestKeyStaysHere(t *testing.T) {
+	t.Parallel()
 	items := plain(strings.Replace(asking, `provider="local" id="test-model"`, `provider="acme/providers/keyed" tier="fast"`, 1))
 	server := modeltest.New(t)
 	server.Require(acmeKey)

@@ -74,6 +74,7 @@ func (w *world) plan(what string, limits ...string) *thread.Result {
 // TestChildren: children of one turn run side by side, each with a thread of its own that its parent's record names, and what
 // they spend is their parent's too.
 func TestChildren(t *testing.T) {
+	t.Parallel()
 	w, results := family(t, plan(""), func(first string) []provider.ToolCall {
 		if !strings.Contains(first, "start two") {
 			return nil
@@ -109,6 +110,7 @@ func TestChildren(t *testing.T) {
 
 // TestSpawns: n children are allowed, and n levels below, exactly.
 func TestSpawns(t *testing.T) {
+	t.Parallel()
 	for limit, want := range map[string]int{"spawns=0": 0, "spawns=1": 1, "spawns=2": 2, "spawns=3": 3, "spawns=4": 3} {
 		w, results := family(t, plan(""), func(first string) []provider.ToolCall {
 			if !strings.Contains(first, "start three") {
@@ -142,6 +144,7 @@ func TestSpawns(t *testing.T) {
 
 // TestCapped: a child's limits are at most its parent's, and no override raises them.
 func TestCapped(t *testing.T) {
+	t.Parallel()
 	w, _ := family(t, plan(`<limits turns="9" tokens="5000"/>`), func(first string) []provider.ToolCall {
 		if !strings.Contains(first, "start one") {
 			return nil
@@ -168,6 +171,7 @@ func TestCapped(t *testing.T) {
 
 // TestBadChild: what can't be started goes back to the model.
 func TestBadChild(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		call provider.ToolCall
 		want string
@@ -198,6 +202,7 @@ func TestBadChild(t *testing.T) {
 
 // TestChildMoney: a child's budget is its parent's, and what both spend is exact.
 func TestChildMoney(t *testing.T) {
+	t.Parallel()
 	w, _ := family(t, plan(""), func(first string) []provider.ToolCall {
 		if !strings.Contains(first, "start two") {
 			return nil
@@ -228,6 +233,7 @@ func TestChildMoney(t *testing.T) {
 
 // TestSubset: whatever a child declares, it may do nothing that its parent may not.
 func TestSubset(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 5))
 	word := func(words ...string) string { return words[random.IntN(len(words))] }
 	pick := func(wild bool) string {

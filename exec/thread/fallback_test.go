@@ -14,6 +14,7 @@ import (
 
 // TestFallback: a permanent failure and a missing key go to the fallback, once, and the record says so.
 func TestFallback(t *testing.T) {
+	t.Parallel()
 	use := provider.Usage{Input: 10, Output: 5}
 	for _, c := range []struct {
 		name, model string

@@ -84,6 +84,7 @@ func (w *world) last() (row *registry.Thread, begun bool) {
 // TestFaults: a change of a file that fails ends a thread with that error, at the latest when it would have ended anyway. Nothing
 // is lost by it: the thread goes on, and is in the end what it would have been.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one thread after the other")
 	}

@@ -15,6 +15,7 @@ import (
 // TestHandoff: a thread whose window is nearly full goes on in another one, with a summary, the last messages, and what is left
 // of its limits; both records are whole, and nothing is gained by it.
 func TestHandoff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withOutputs(asking))
 	item := w.server.Item("local")
 	if !strings.Contains(item, "context_window: 32768\n") {

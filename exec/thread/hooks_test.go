@@ -58,6 +58,7 @@ var done = modeltest.Turn{Text: "done"}
 
 // TestHooks: what hooks of a directive and of config make of a thread.
 func TestHooks(t *testing.T) {
+	t.Parallel()
 	broke := modeltest.Turn{Status: 404}
 	for _, c := range []struct {
 		name         string
@@ -120,6 +121,7 @@ func TestHooks(t *testing.T) {
 
 // TestHookCalls: what a hook runs is recorded as calls are, and its result with the hook.
 func TestHookCalls(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withHooks(`<hook event="after_step" id="a"><tool>acme.echo</tool><params><text>turn ${turn}</text></params></hook>`), echoes("x"), done)
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
@@ -135,6 +137,7 @@ func TestHookCalls(t *testing.T) {
 
 // TestHooksPlayedBack: a thread with hooks does the same again from its record, and nothing is run for it.
 func TestHooksPlayedBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withHooks(`<hook event="thread_started" id="a"><load item_type="knowledge">acme/rules</load></hook>
 		<hook event="error" id="b"><action>retry</action><delay>0</delay></hook>
 		<hook event="after_step" id="c"><tool>acme.echo</tool><params><text>turn ${cost.turns}</text></params></hook>
@@ -154,6 +157,7 @@ func TestHooksPlayedBack(t *testing.T) {
 
 // TestFailuresPlayedBack: a hook sees the same failure when the thread runs again from its record, whatever the service calls it.
 func TestFailuresPlayedBack(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		condition string
 		turn      modeltest.Turn
@@ -228,6 +232,7 @@ func TestDocumentedHooks(t *testing.T) {
 
 // TestWindow: hooks are told when the context window fills up.
 func TestWindow(t *testing.T) {
+	t.Parallel()
 	fill := func(share int64) modeltest.Turn {
 		turn := echoes("x")
 		turn.Usage = provider.Usage{Input: share * 32768 / 100, Output: 0}
@@ -244,6 +249,7 @@ func TestWindow(t *testing.T) {
 
 // TestHookDelay: the hook that the documentation shows waits as long as it says.
 func TestHookDelay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withHooks(`<hook event="error" condition="error.code == 'rate_limit'"><action>retry</action><delay>5</delay></hook>`), modeltest.Turn{Status: 429})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
@@ -262,6 +268,7 @@ func TestHookDelay(t *testing.T) {
 
 // TestLoopHooks: a loop tells of events that the project has added, and follows what hooks decide.
 func TestLoopHooks(t *testing.T) {
+	t.Parallel()
 	loop := func(body string) map[string]string {
 		items := config(plain(asking), "hooks: [{id: mine, event: acme_idea, condition: good, action: {item_id: acme/echo, params: {text: '${text}'}}}, {id: no, event: acme_idea, condition: not good, action: fail, error: bad}]\n")
 		items["config/events.yaml"] = "event_types: {acme_idea: {description: An idea}}\n"
@@ -292,6 +299,7 @@ func TestLoopHooks(t *testing.T) {
 
 // TestHookConfig: hooks that can't be read keep a thread from beginning.
 func TestHookConfig(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		items map[string]string
 		code  fault.Code
@@ -314,6 +322,7 @@ func starlark(category string) string {
 
 // TestAgents: a project replaces each of the items that decide, and one that lies gains nothing.
 func TestAgents(t *testing.T) {
+	t.Parallel()
 	large := modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x", "times": 20_000})}}
 	for _, c := range []struct {
 		item, text string
@@ -363,6 +372,7 @@ func TestAgents(t *testing.T) {
 
 // TestContinuation: what a thread begins with that goes on with another's work.
 func TestContinuation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking))
 	say := func(role, text string) any { return object{"role": role, "text": text} }
 	old := []any{say("user", "first"), say("assistant", strings.Repeat("a", 50)), say("tool", "result"), say("user", "second"), say("assistant", "b")}

@@ -79,6 +79,7 @@ func (d *doomed) run() int {
 // TestKilled kills a process before each change that its thread makes. The thread goes on in another process, and is in the end
 // what it would have been: a call that only reads may run twice, any other never does.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one process after the other")
 	}
@@ -125,6 +126,7 @@ func (w *world) doom(d doomed) (killed bool) {
 // TestKilledInHook kills a process while a hook does something about a failed model call. The thread asks the model again, the
 // hook's call isn't made again, and the record plays back.
 func TestKilledInHook(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one process after the other")
 	}
@@ -186,6 +188,7 @@ func TestKilledInHook(t *testing.T) {
 // TestKilledInHandoff kills a process between the first trace of the thread that goes on and the last event of the one before.
 // Whichever is resumed, there is one successor, and it has what was left.
 func TestKilledInHandoff(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one process after the other")
 	}
@@ -338,6 +341,7 @@ func (w *world) goOn(n int, ended bool) {
 
 // TestKilledAtEnd kills a process that has recorded the end of its thread, before the registry knows of it. The thread has ended.
 func TestKilledAtEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})}})
 	if !w.doom(doomed{Before: `"completed"`}) {
 		t.Fatal("it wasn't killed")

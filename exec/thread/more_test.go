@@ -43,6 +43,7 @@ func TestPermitted(t *testing.T) {
 
 // TestOutputs: outputs that are missing go back to the model, whichever way it returns them.
 func TestOutputs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "rye/agent/threads/directive_return", object{"other": 1})}},
 		modeltest.Turn{Calls: []provider.ToolCall{executes("b", "rye/agent/threads/directive_return", object{"answer": 5})}},
 		modeltest.Turn{Calls: []provider.ToolCall{executes("c", "rye/agent/threads/directive_return", object{"answer": "five"})}})
@@ -55,6 +56,7 @@ func TestOutputs(t *testing.T) {
 
 // TestReturnsOnce: the first outputs of a turn count, and nothing after them is done, however many calls the turn has.
 func TestReturnsOnce(t *testing.T) {
+	t.Parallel()
 	returns := func(id, text string) provider.ToolCall {
 		return call(id, "directive_return", object{"answer": text})
 	}
@@ -76,6 +78,7 @@ func TestReturnsOnce(t *testing.T) {
 
 // TestCutAnswers: an answer that is cut off is continued, and a refusal is no result.
 func TestCutAnswers(t *testing.T) {
+	t.Parallel()
 	cut := func(text string) modeltest.Turn { return modeltest.Turn{Text: text, Stop: provider.StopLength} }
 	returns := modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "x"})}}
 	for name, c := range map[string]struct {
@@ -107,6 +110,7 @@ func TestCutAnswers(t *testing.T) {
 
 // TestImpatient: a thread that is cancelled while it waits for another try ends at once.
 func TestImpatient(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), modeltest.Turn{Status: 429, RetryAfter: "3000"})
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := w.run(ctx, thread.Start{Live: thread.Live{Event: func(e *transcript.Event) {
@@ -122,6 +126,7 @@ func TestImpatient(t *testing.T) {
 
 // TestUnusable: what isn't signed, or isn't there, is used by no thread; and a cancelled caller gets nothing.
 func TestUnusable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking))
 	w.write(".ai/directives/acme/raw.md", strings.ReplaceAll(asking, "OUTPUTS", ""))
 	s := w.engine.Session

@@ -14,6 +14,7 @@ import (
 
 // TestOddLoops: whatever a loop returns, its thread has an end that says what was wrong, and plays back.
 func TestOddLoops(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ body, want string }{
 		"nothing":     {"pass", "neither a text nor an error"},
 		"a number":    {"return {'text': 5}", "neither a text nor an error"},
@@ -40,6 +41,7 @@ func TestOddLoops(t *testing.T) {
 // TestFullDisk: a thread that can't record something goes on later. What was written since may have found room, so an error of the
 // disk is no end.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), echoes("x"),
 		modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000})}}, modeltest.Turn{Text: "done"})
 	w.engine.Hook = func(_, path string, b []byte) error {

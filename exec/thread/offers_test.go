@@ -22,6 +22,7 @@ func offering(tools ...string) map[string]string {
 
 // TestOffered: a tool that the directive names has its own schema, and is called by its name as rye_execute calls it.
 func TestOffered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, offering("acme/echo"), modeltest.Turn{Calls: []provider.ToolCall{
 		call("a", "acme_echo", object{"text": "hi", "times": 2}), call("b", "acme_echo", object{}), call("c", "acme_echo", object{"text": "fail"}),
 		call("d", "acme/echo", object{"text": "hi"}), {ID: "e", Name: "acme_echo", Raw: `{"text":`},
@@ -58,6 +59,7 @@ func TestOffered(t *testing.T) {
 
 // TestNotOffered: a tool without permission isn't offered, and one that can't be used ends everything before it begins.
 func TestNotOffered(t *testing.T) {
+	t.Parallel()
 	items := offering("acme/echo", "acme/other")
 	items["tools/acme/other.star"] = echo
 	w := newWorld(t, items, modeltest.Turn{Calls: []provider.ToolCall{call("a", "acme_other", object{"text": "hi"})}}, modeltest.Turn{Text: "done"})

@@ -17,6 +17,7 @@ import (
 // TestOwnTools: the library's tools get the files that they declare in a thread of the user's own directive, and none in that of
 // another signer's, which has only the permissions that the policy grants it.
 func TestOwnTools(t *testing.T) {
+	t.Parallel()
 	const reading = "acme/asking"
 	items := map[string]string{"directives/" + reading + ".md": strings.Replace(asking, "<tool>acme/echo</tool>", "<tool>rye/file-system/read</tool>", 1)}
 	const grants = "\ngrants:\n  \"directive:acme/**\": [%q]\n"

@@ -33,6 +33,7 @@ func (w *world) grant(line string) {
 // TestPrinted: what the documents of rye 1 print works as printed: permissions with dots and with other names of tools, steps in
 // the XML, hooks.
 func TestPrinted(t *testing.T) {
+	t.Parallel()
 	whole := printed(t, "scrape_website.md")
 	hooked := strings.Replace(whole, "</directive>", printed(t, "hooks.xml")+"</directive>", 1)
 	from, to := strings.Index(whole, "<permissions>"), strings.Index(whole, "</permissions>")+len("</permissions>")
@@ -85,6 +86,7 @@ func TestPrinted(t *testing.T) {
 
 // TestNarrow: config:capabilities takes from what a directive may do, and gives nothing.
 func TestNarrow(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"{}\n": `\"said\":\"x\"`,
 		"narrow: [{id: none, capability: 'execute:tool:acme/*', to: []}]\n":                    "PERMISSION_DENIED",

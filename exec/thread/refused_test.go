@@ -46,6 +46,7 @@ func (w *world) started() *transcript.Started {
 // TestNotResumed: a thread doesn't go on with another lock, directive or model than it began with, and says why. It stays as it
 // is.
 func TestNotResumed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), done)
 	for id, c := range map[string]struct {
 		change func(*transcript.Started)
@@ -98,6 +99,7 @@ func TestNotResumed(t *testing.T) {
 
 // TestNarrowed: a thread keeps no permission that its directive has lost, nor gets one that it didn't begin with.
 func TestNarrowed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), echoes("x"), done)
 	s := w.started()
 	s.Grants = []string{"search:tool:acme/*"}
@@ -110,6 +112,7 @@ func TestNarrowed(t *testing.T) {
 
 // TestNotPlayedBack: what a record can't be compared with ends the comparison at its start.
 func TestNotPlayedBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), done)
 	if r, err := w.engine.PlayBack(t.Context(), t.TempDir()); err == nil {
 		t.Errorf("%+v", r)
@@ -147,6 +150,7 @@ func TestNotPlayedBack(t *testing.T) {
 
 // TestHookResults: what a hook runs gives it a result, large or not, and what fails is recorded with it.
 func TestHookResults(t *testing.T) {
+	t.Parallel()
 	large := config(plain(asking), "hooks: [{id: a, event: after_step, action: {item_id: acme/echo, params: {text: x, times: 20000}}}]\n")
 	for _, c := range []struct {
 		name, hooks string
@@ -178,6 +182,7 @@ func TestHookResults(t *testing.T) {
 
 // TestHookEnds: hooks that stop calls before they are made, and that cancel a thread whose model call failed.
 func TestHookEnds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		hooks  string
 		turn   modeltest.Turn
@@ -214,6 +219,7 @@ func TestHookEnds(t *testing.T) {
 
 // TestSummary: without a summary the new thread begins with the last messages, and a summary may be long.
 func TestSummary(t *testing.T) {
+	t.Parallel()
 	summarising := func(id string) string {
 		return "coordination: {continuation: {summary_directive: " + id + "}}\n"
 	}
@@ -261,6 +267,7 @@ func TestSummary(t *testing.T) {
 
 // TestNotBegun: no thread begins with an item or config that isn't signed or says what can't be.
 func TestNotBegun(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"resilience", "error_classification", "capabilities", "coordination", "hook_conditions", "events"} {
 		w := newWorld(t, plain(asking))
 		w.write(".ai/config/"+name+".yaml", "{}\n")
@@ -301,6 +308,7 @@ func TestNotBegun(t *testing.T) {
 
 // TestReplayDiffers: a thread that asks a replayed model something else ends with what differs.
 func TestReplayDiffers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), echoes("x"), done)
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)

@@ -28,6 +28,7 @@ func (w *world) requests(r *thread.Result) (all []transcript.Request) {
 // TestReserved: what is reserved for a model call covers each byte that the service hasn't counted, also when it is made again,
 // and when the loop offers other tools.
 func TestReserved(t *testing.T) {
+	t.Parallel()
 	const perToken = 1000 // nano-dollars
 	usage := provider.Usage{Input: 500, Output: 20}
 	result := strings.Repeat("x", 9000)
@@ -65,6 +66,7 @@ func TestReserved(t *testing.T) {
 
 // TestWideRefused: a request that was refused because it is too wide is none that the record could count on.
 func TestWideRefused(t *testing.T) {
+	t.Parallel()
 	items := plain(asking)
 	items["tools/rye/agent/loop.star"] = starlark("rye/agent") + `def main(ctx):
     messages = ctx.first()
@@ -85,6 +87,7 @@ func TestWideRefused(t *testing.T) {
 
 // TestUnreported: a service that doesn't say what it used is taken to have used what it was sent and what it wrote.
 func TestUnreported(t *testing.T) {
+	t.Parallel()
 	silent := modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": strings.Repeat("x", 3000)})}, RawUsage: "none"}
 	w := newWorld(t, plain(asking), silent, modeltest.Turn{Text: "done", RawUsage: "none"})
 	r, err := w.run(t.Context(), thread.Start{})
@@ -99,6 +102,7 @@ func TestUnreported(t *testing.T) {
 // TestFullWindow: a thread whose calls fill the window with real text hands over to one that knows its task and has room: also
 // when the last turn alone is too large.
 func TestFullWindow(t *testing.T) {
+	t.Parallel()
 	for name, calls := range map[string]int{"turn by turn": 1, "one turn": 5} {
 		for _, summary := range []string{"We were at three.", ""} {
 			t.Run(name+summary, func(t *testing.T) {

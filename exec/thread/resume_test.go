@@ -64,6 +64,7 @@ func (w *world) same(id string) {
 
 // TestResume: a thread that limits interrupt goes on at the turn where it stopped, and is in the end what it would have been.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	usage := provider.Usage{Input: 100, Output: 20}
 	echo := func(id string) modeltest.Turn {
 		return modeltest.Turn{Calls: []provider.ToolCall{executes(id, "acme/echo", object{"text": id})}, Usage: usage}
@@ -104,6 +105,7 @@ func TestResume(t *testing.T) {
 
 // TestPlayBack: a directive that says something else, and a loop that does, are found at their turn.
 func TestPlayBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withOutputs(asking), modeltest.Turn{Status: 429, RetryAfter: "0"},
 		modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000}), executes("b", "acme/echo", object{"text": "x"})}},
 		modeltest.Turn{Text: "Hm."},
@@ -142,6 +144,7 @@ func TestPlayBack(t *testing.T) {
 
 // TestChanged: a thread whose directive has changed doesn't go on.
 func TestChanged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
 	must(t, err)
@@ -157,6 +160,7 @@ func TestChanged(t *testing.T) {
 
 // TestDiverged: a loop that asks for something else than the record ends with the line, and the thread stays as it is.
 func TestDiverged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
 	must(t, err)
@@ -186,6 +190,7 @@ func TestDiverged(t *testing.T) {
 
 // TestTidy: what died is interrupted, what is gone is settled, and so is what was left alone for an hour.
 func TestTidy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=0"}})
 	must(t, err)
@@ -219,6 +224,7 @@ func TestTidy(t *testing.T) {
 // TestAlone: a child that was interrupted goes on alone when its parent's account is closed. It has no more than its parent had, and
 // its parent counts it; so does the thread that it hands over to.
 func TestAlone(t *testing.T) {
+	t.Parallel()
 	for _, hands := range []bool{false, true} {
 		items := withOutputs(asking)
 		items["directives/acme/plan.md"] = "# plan\n\n```xml\n" + strings.Replace(parent, "LIMITS", `<limits spend="0.4"/>`, 1) + "```\n"

@@ -13,8 +13,12 @@ import (
 
 // TestSuspendedAnywhere: a thread that a hook stops at any event goes on from there, once for each time that it was stopped.
 func TestSuspendedAnywhere(t *testing.T) {
+	t.Parallel()
 	for event, stops := range map[string]int{"thread_started": 1, "before_step": 2, "tool_call_start": 1, "tool_call_result": 1, "after_step": 1, "error": 1} {
 		for _, action := range []string{"suspend", "escalate"} {
+			if testing.Short() && (action == "suspend") == (event == "error") { // the other half differs in a word
+				continue
+			}
 			t.Run(event+" "+action, func(t *testing.T) {
 				items := withHooks(fmt.Sprintf(`<hook event=%q id="a"><action>%s</action></hook>`, event, action))
 				w := newWorld(t, items, modeltest.Turn{Status: 404}, echoes("x"), done)
@@ -49,6 +53,9 @@ func TestTimeOver(t *testing.T) {
 		"after calls":     {echoes("x"), hang, done},
 		"after a failure": {{Status: 404}, echoes("x"), hang, done},
 	} {
+		if testing.Short() && name == "at first" { // each waits for a second
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, withHooks(asks+`<hook event="error" id="b"><action>retry</action><delay>0</delay></hook>`), turns...)
 			r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration_seconds=1"}})

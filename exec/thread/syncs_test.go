@@ -17,6 +17,7 @@ import (
 // TestSyncs: a turn with calls costs two syncs, whatever came before it: one of the request, one of the calls. With a price the
 // reservation is the third.
 func TestSyncs(t *testing.T) {
+	t.Parallel()
 	count := func(turns int) int {
 		var all []modeltest.Turn
 		for i := range turns {

@@ -24,6 +24,7 @@ import (
 
 // TestRun: a directive from its inputs to its outputs, with what the model was sent, what it got back, and the record of it.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	usage := provider.Usage{Input: 100, Output: 20}
 	w := newWorld(t, withOutputs(asking),
 		modeltest.Turn{Text: "I'll ask.", Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x", "times": 3})}, Usage: usage},
@@ -65,6 +66,7 @@ func TestRun(t *testing.T) {
 
 // TestCalls: whatever the model asks for is answered, and only what the directive may do is done.
 func TestCalls(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		call provider.ToolCall
 		want string // what the model is given has this
@@ -162,6 +164,7 @@ func TestLimits(t *testing.T) {
 
 // TestFailures: a model call that failed is made again if that is worth it; else the thread ends with its error.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), modeltest.Turn{Status: 429, RetryAfter: "0"}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{})
 	must(t, err)
@@ -195,6 +198,7 @@ func TestFailures(t *testing.T) {
 
 // TestReplay: the record of a thread answers a new one that asks the same; another question is a conflict.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withOutputs(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}},
 		modeltest.Turn{Calls: []provider.ToolCall{call("b", "directive_return", object{"answer": "x"})}})
 	r, err := w.run(t.Context(), thread.Start{})
@@ -221,6 +225,7 @@ func TestReplay(t *testing.T) {
 
 // TestHostileLoop: a loop that lies gains nothing.
 func TestHostileLoop(t *testing.T) {
+	t.Parallel()
 	head := strings.ReplaceAll("---\nversion: \"1.0.0\"\ncategory: rye/agent\ndescription: Lies\ntool_type: starlark\nexecutor_id: rye/core/runtimes/starlark_runtime\nrisk: read\npure: true\n---\n", "\n", "\n# ")
 	head = "# " + strings.TrimSuffix(head, "# ")
 	for text, want := range map[string]string{
@@ -257,6 +262,7 @@ func TestHostileLoop(t *testing.T) {
 
 // TestRefused: what no thread is begun for.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withOutputs(asking))
 	for _, c := range []struct {
 		start thread.Start
@@ -281,6 +287,7 @@ func TestRefused(t *testing.T) {
 
 // TestLarge: a large result is an artifact, which the model reads page by page.
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000})}})
 	var pages []string
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -312,6 +319,7 @@ func TestLarge(t *testing.T) {
 
 // TestParallel: calls of one turn that only read run side by side, and their results keep the model's order.
 func TestParallel(t *testing.T) {
+	t.Parallel()
 	var calls []provider.ToolCall
 	for i := range 8 {
 		calls = append(calls, executes(fmt.Sprint("id", i), "acme/echo", object{"text": fmt.Sprint("n", i)}))
@@ -336,6 +344,7 @@ func TestParallel(t *testing.T) {
 
 // TestBudget: what a model call may cost has to be there before it is made.
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking))
 	base := w.server
 	item := base.Item("local")
@@ -383,6 +392,7 @@ func TestBudget(t *testing.T) {
 
 // TestSettings: config:resilience of a project counts, and one that is wrong is refused.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	const head = "version: \"1.0.0\"\nschema_version: \"1.0.0\"\n"
 	for text, code := range map[string]fault.Code{
 		"limits: {defaults: {turns: 1}}\nretry: {max_retries: 0}\nconcurrency: {max_concurrent_children: 1}\n": "",
@@ -405,6 +415,7 @@ func TestSettings(t *testing.T) {
 
 // TestPrompts: directives in one piece, without a description, with inputs that are no text; and one without steps.
 func TestPrompts(t *testing.T) {
+	t.Parallel()
 	const one = `<directive name="asking" version="1.0.0"><metadata><category>acme</category><description>d</description>` +
 		`<model provider="local" id="test-model"/></metadata>
 <inputs><input name="topic" type="object" required="true"/></inputs>
@@ -427,6 +438,7 @@ func TestPrompts(t *testing.T) {
 
 // TestReplayed: failures and thinking are replayed too, and a record that ends early is a conflict.
 func TestReplayed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plain(asking), modeltest.Turn{Status: 429, RetryAfter: "0"}, modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}},
 		modeltest.Turn{Status: 401})
 	r, err := w.run(t.Context(), thread.Start{})

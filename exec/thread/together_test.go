@@ -16,6 +16,7 @@ import (
 // TestTogether: as many children of one turn run at once as config says, and no more; beside a call that has an effect, one after
 // the other.
 func TestTogether(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		config string
 		also   []provider.ToolCall
@@ -75,6 +76,7 @@ func TestTogether(t *testing.T) {
 
 // TestOwnContinuation: a project decides alone what a thread begins with that goes on with another's work, and who summarises that.
 func TestOwnContinuation(t *testing.T) {
+	t.Parallel()
 	items := config(plain(asking), "hooks: []\n")
 	items["config/coordination.yaml"] = "coordination: {continuation: {summary_directive: acme/sum}}\n"
 	items["directives/acme/sum.md"] = `<directive name="sum" version="1.0.0"><metadata><description>d</description><category>acme</category><model provider="local" id="test-model"/></metadata>` +
@@ -107,6 +109,7 @@ func TestOwnContinuation(t *testing.T) {
 // TestFlowHandedOver: what a thread has called is known to the policies when another one goes on with its work, in this process and
 // in the next.
 func TestFlowHandedOver(t *testing.T) {
+	t.Parallel()
 	items := plain(strings.Replace(asking, "<tool>acme/echo</tool>", "<tool>acme/*</tool>", 1))
 	items["tools/acme/mark.star"] = strings.Replace(echo, "risk: read", "risk: write", 1)
 	for _, turns := range []string{"turns=9", "turns=2"} {

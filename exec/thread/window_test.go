@@ -13,6 +13,7 @@ import (
 
 // TestTooWide: a request that the model's context window can't hold isn't sent, and the record says why.
 func TestTooWide(t *testing.T) {
+	t.Parallel()
 	items := plain(asking)
 	items["directives/acme/asking.md"] += strings.Repeat("All of this has to be read first. ", 5000)
 	w := newWorld(t, items, modeltest.Turn{Text: "done"})
@@ -30,6 +31,7 @@ func TestTooWide(t *testing.T) {
 
 // TestWideResults: a thread whose calls gave what fills the window hands over before the next request.
 func TestWideResults(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withOutputs(asking))
 	requests := 0
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
@@ -57,6 +59,7 @@ func TestWideResults(t *testing.T) {
 
 // TestHugeArguments: megabytes that a model writes into a call aren't sent back to it, and the thread ends soundly.
 func TestHugeArguments(t *testing.T) {
+	t.Parallel()
 	huge := strings.Repeat("0123456789", 500_000)
 	for name, c := range map[string]provider.ToolCall{
 		"object":  executes("a", "acme/echo", object{"text": huge}),

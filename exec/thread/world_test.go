@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -42,14 +43,17 @@ func TestMain(m *testing.M) {
 		os.Exit(d.run())
 	}
 	status := m.Run()
-	if own != nil {
-		own.Close()
+	if own.host != nil {
+		own.host.Close()
 	}
 	os.Exit(status)
 }
 
 // own runs the loops of all worlds that have those of the library: its child is kept for the next thread, as in one program.
-var own *loop.Host
+var own struct {
+	once sync.Once
+	host *loop.Host
+}
 
 // machine is the key that signs transcripts here.
 func (w *world) machine() []key.Public {
@@ -173,13 +177,13 @@ names:
 	s, err := session.Open(t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
-	loops := own
+	var loops *loop.Host
 	if slices.ContainsFunc(names, func(name string) bool { return path.Dir(name) == "tools/rye/agent" }) {
 		loops = s.Loops()
 		t.Cleanup(func() { loops.Close() })
-	} else if loops == nil {
-		own = s.Loops()
-		loops = own
+	} else {
+		own.once.Do(func() { own.host = s.Loops() })
+		loops = own.host
 	}
 	rows, money := thread.Local(w.paths.State.Path, time.Now)
 	t.Cleanup(func() { rows.Close(); money.Shut() })

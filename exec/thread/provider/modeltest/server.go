@@ -328,7 +328,7 @@ func (x *exchange) stream(t *Turn) {
 		if t.Endless && i > longest {
 			i = longest
 		}
-		e := all[i]
+		e := &all[i]
 		if t.Short > 0 && i == t.Short {
 			return
 		}
@@ -348,6 +348,7 @@ func (x *exchange) stream(t *Turn) {
 		data, plain := e.data.(string)
 		if !plain {
 			data = string(t.encode(e.data))
+			e.data = data // one that is endless is sent many times
 		}
 		if _, err := fmt.Fprintf(x.w, "data: %s\n\n", data); err != nil {
 			return // the client is gone
