@@ -74,6 +74,44 @@ func TestMCPServe(t *testing.T) {
 	}
 }
 
+// TestMCPSign: with --allow-sign an agent has an item signed with the user's key, and one that isn't valid isn't.
+func TestMCPSign(t *testing.T) {
+	dir, env := modelProject(t, modeltest.New(t), "Wipe.", "Sign.")
+	tool := filepath.Join(dir, ".ai", "tools", "acme", "print.yaml")
+	before, err := os.ReadFile(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(tool, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "rye", "mcp", "serve", "--unlocked", "--allow-sign", "-C", dir)
+	cmd.Env = env
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	call := func(tool, says string) {
+		t.Helper()
+		r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: map[string]any{"item_type": "tool", "item_id": "acme/print"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := r.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, says) {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	write(string(before) + "# more\n")
+	call("execute", `"INTEGRITY_FAILED"`)
+	call("sign", `"changed":true`)
+	call("execute", `"success":true`)
+	write("# nothing\n")
+	call("sign", `"error"`)
+}
+
 // withToken sends a token with each request.
 type withToken string
 

@@ -8,9 +8,10 @@
 //	search   {query, scope?, limit?}                          the refs of items, a line for each
 //	load     {item_type, item_id}                             the file of an item
 //	execute  {item_type, item_id, parameters?, dry_run?}      runs a tool; gives the text of a directive, its inputs filled in, or of knowledge
-//	sign     {item_type, item_id}                             refused: who signs is a person
+//	sign     {item_type, item_id}                             refused, unless there is Options.Sign
 //
-// Each takes project_path too, which has to be in the server's project. An answer is an object that fits the tool's output schema,
+// Each takes project_path too, which has to be in the server's project, or in a root of a client on standard input and output:
+// then the call is about the project there. Without it a call is about the server's project, else the only root. An answer is an object that fits the tool's output schema,
 // as structured content and as text. An error is isError with {"error": {code, message, details, retryable, suggestion}}, as
 // every door of rye shows it; arguments that don't fit are VALIDATION_FAILED.
 //

@@ -1,18 +1,17 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -23,9 +22,13 @@ import (
 type Options struct {
 	Open    Open
 	Tools   []glob.Glob // that are offered under names of their own too
-	Project string      // the directory of the project; "" outside of any
-	State   string      // the directory of what is kept of threads
-	Version string      // of this program
+	Project string      // the directory of the project; "": there is none but those of a client's roots
+	// At finds the project that a directory of a client's roots lies in; nil: roots don't count.
+	At func(dir string) (Project, error)
+	// Sign signs an item of a project with the user's key; nil: it is refused.
+	Sign    func(ctx context.Context, project string, ref model.Ref) (any, error)
+	State   string // the directory of what is kept of threads
+	Version string // of this program
 	Now     func() time.Time
 	Warn    func(error) // gets what no answer says, such as a lock that can't be opened
 
@@ -36,6 +39,7 @@ type Options struct {
 type Server struct {
 	o      Options
 	sets   sets
+	others projects
 	sdk    *mcp.Server
 	own    []string // names of tools
 	listed listed
@@ -62,7 +66,7 @@ func (s *Server) Running() int64 { return s.waiting.Load() }
 func New(o Options) *Server { return build(o, func(*mcp.ServerOptions) {}) }
 
 func build(o Options, edit func(*mcp.ServerOptions)) *Server {
-	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, open: make(chan struct{}, atOnce)}
+	s := &Server{o: o, sets: sets{open: o.Open, warn: o.Warn}, others: projects{warn: o.Warn}, open: make(chan struct{}, atOnce)}
 	s.sets.changed = s.list
 	options := &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{
 		// Another lock may bring the first of a kind.
@@ -70,22 +74,41 @@ func build(o Options, edit func(*mcp.ServerOptions)) *Server {
 	edit(options)
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "rye", Version: o.Version}, options)
 	s.sdk.AddReceivingMiddleware(s.clients.admit)
-	for _, t := range tools() {
+	for _, t := range tools(o.Sign != nil) {
 		schema, err := params.Compile(t.input)
 		if err != nil {
 			panic(err) // a test makes a server
 		}
 		s.own = append(s.own, t.name)
 		s.add(&mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: t.input, OutputSchema: t.output,
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys, OpenWorldHint: &t.destroys}}, schema, t.do)
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &t.destroys, OpenWorldHint: &t.destroys}}, schema, true, t.do)
 	}
 	return s
 }
 
-// add adds a tool, whose arguments have to fit a schema before it is called.
-func (s *Server) add(t *mcp.Tool, schema *params.Schema, do func(context.Context, *request) (any, error)) {
+// add adds a tool, whose arguments have to fit a schema before it is called. One that is placed has the argument project_path.
+func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool, do func(context.Context, *request) (any, error)) {
 	s.sdk.AddTool(t, func(ctx context.Context, q *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return answer(s.call(ctx, do, schema, q)), nil
+		given, err := arguments(q.Params.Arguments)
+		if err == nil {
+			given, err = schema.Complete(given)
+		}
+		path := ""
+		if placed {
+			path = text(given, "project_path")
+		}
+		var at place
+		if err == nil {
+			var ask mcp.InputRequestMap
+			if at, ask, err = s.place(path, q); ask != nil {
+				return &mcp.CallToolResult{InputRequests: ask}, nil
+			}
+		}
+		s.calls.Add(1)
+		if err != nil {
+			return answer(nil, err), nil
+		}
+		return answer(s.call(ctx, at, given, do, q)), nil
 	})
 }
 
@@ -111,6 +134,9 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 
 // Open opens the project, so that what is wrong with it is an error before a client asks.
 func (s *Server) Open(ctx context.Context) error {
+	if s.o.Project == "" && s.o.At != nil {
+		return nil
+	}
 	_, done, err := s.sets.take(ctx)
 	if err != nil {
 		return err
@@ -133,6 +159,7 @@ func (s *Server) Close() {
 		c.Close()
 	}
 	s.sets.close()
+	s.others.close()
 }
 
 // start waits until a call may run, and end is called when it has.
@@ -151,18 +178,7 @@ func (s *Server) start(ctx context.Context) (end func(), err error) {
 }
 
 // call makes a call of one of the tools.
-func (s *Server) call(ctx context.Context, do func(context.Context, *request) (any, error), schema *params.Schema, q *mcp.CallToolRequest) (any, error) {
-	s.calls.Add(1)
-	given, err := arguments(q.Params.Arguments)
-	if err != nil {
-		return nil, err
-	}
-	if given, err = schema.Complete(given); err != nil {
-		return nil, err
-	}
-	if err := s.inside(text(given, "project_path")); err != nil {
-		return nil, err
-	}
+func (s *Server) call(ctx context.Context, at place, given map[string]any, do func(context.Context, *request) (any, error), q *mcp.CallToolRequest) (any, error) {
 	caller, ctx, cancel := callerOf(ctx, q)
 	defer cancel()
 	end, err := s.start(ctx)
@@ -170,12 +186,12 @@ func (s *Server) call(ctx context.Context, do func(context.Context, *request) (a
 		return nil, err
 	}
 	defer end()
-	held, done, err := s.sets.take(ctx)
+	held, done, err := s.take(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return do(ctx, &request{server: s, session: held, given: given, caller: caller, progress: progressOf(q)})
+	return do(ctx, &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller, progress: progressOf(q)})
 }
 
 // arguments reads the arguments of a call.
@@ -192,19 +208,6 @@ func arguments(b json.RawMessage) (map[string]any, error) {
 		return nil, fault.New(fault.Validation, "the arguments are no object")
 	}
 	return m, nil
-}
-
-// inside refuses a path outside of the project that the server serves.
-func (s *Server) inside(path string) error {
-	if path == "" {
-		return nil
-	}
-	rel, err := filepath.Rel(osfile.Unlinked(s.o.Project), osfile.Unlinked(filepath.Clean(path)))
-	if s.o.Project == "" || !filepath.IsAbs(path) || err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return fault.New(fault.Validation, "project_path is %q, and this server serves %q", path, s.o.Project).
-			Try("rye mcp serve -C " + fault.Quote(path))
-	}
-	return nil
 }
 
 // answer makes the result of a call of what came of it.

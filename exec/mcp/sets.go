@@ -18,7 +18,7 @@ import (
 type sets struct {
 	open Open
 	warn func(error) // a lock that can't be opened
-	// changed gets each session that is opened.
+	// changed gets each session that is opened. Optional.
 	changed func(context.Context, *session.Session) error
 
 	mu    sync.Mutex
@@ -88,8 +88,10 @@ func (s *sets) opens(ctx context.Context) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.changed(ctx, opened); err != nil {
-		return nil, errors.Join(err, done())
+	if s.changed != nil {
+		if err := s.changed(ctx, opened); err != nil {
+			return nil, errors.Join(err, done())
+		}
 	}
 	s.stamp = stampOf(opened.LockPath())
 	// One that was replaced meanwhile is opened with the next call.

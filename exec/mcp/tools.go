@@ -30,13 +30,19 @@ type tool struct {
 type request struct {
 	server   *Server
 	session  *session.Session
+	project  string // its root
 	given    object
 	caller   caller
 	progress *progress
 }
 
-func tools() []tool {
-	project := object{"type": "string", "description": "Absolute path in the project"}
+// tools are the four. Whether the server signs is in the description of sign.
+func tools(signs bool) []tool {
+	about := "Refused: a person signs, with rye sign."
+	if signs {
+		about = "Sign the file of an item in the project with the user's key."
+	}
+	project := object{"type": "string", "description": "Absolute path in the project or a root"}
 	item := func(more object) object {
 		properties := object{
 			"item_type":    object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}},
@@ -75,7 +81,7 @@ func tools() []tool {
 				"dry_run": object{"type": "boolean"}, "receipt": text}},
 		},
 		{name: "sign", title: "Sign an item", destroys: true, do: sign,
-			description: `Refused: a person signs, with rye sign. Example: {"item_type": "tool", "item_id": "acme/fetch"}`, input: item(nil),
+			description: about + ` Example: {"item_type": "tool", "item_id": "acme/fetch"}`, input: item(nil),
 			output: object{"type": "object"},
 		},
 	}
@@ -155,11 +161,16 @@ func (r *request) thread(ctx context.Context, given object, dry bool) (any, erro
 	return object{"ref": child.Directive.String(), "success": true, "data": data}, nil
 }
 
-func sign(_ context.Context, r *request) (any, error) {
+// sign signs an item as far as the user's key, the policy and the checks of items allow. The user has said so by starting the
+// server that way: nothing asks them again.
+func sign(ctx context.Context, r *request) (any, error) {
 	ref, err := r.ref()
 	if err != nil {
 		return nil, err
 	}
-	return nil, fault.New(fault.Denied, "%q is not signed: a person signs, and no client of this server does", ref).
-		On("ref", ref.String()).Try(fault.Command("rye sign", ref.String()))
+	if r.server.o.Sign == nil {
+		return nil, fault.New(fault.Denied, "%q is not signed: this server was started without --allow-sign", ref).
+			On("ref", ref.String()).Try(fault.Command("rye sign", ref.String()))
+	}
+	return r.server.o.Sign(ctx, r.project, ref)
 }

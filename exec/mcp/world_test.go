@@ -190,8 +190,17 @@ func (s *served) lock() {
 }
 
 func (s *served) open(ctx context.Context) (*session.Session, func() error, error) {
+	return s.openAt(s.p.Dir)(ctx)
+}
+
+// openAt opens another project of the user.
+func (s *served) openAt(dir string) mcp.Open {
+	return func(ctx context.Context) (*session.Session, func() error, error) { return s.openDir(ctx, dir) }
+}
+
+func (s *served) openDir(ctx context.Context, dir string) (*session.Session, func() error, error) {
 	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(s.p.Home, name)} }
-	w, err := workspace.Open(ctx, workspace.Paths{Dir: s.p.Dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"),
+	w, err := workspace.Open(ctx, workspace.Paths{Dir: dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"),
 		Cache: below("cache")}, workspace.Options{Offline: true})
 	if err != nil {
 		return nil, nil, err
@@ -237,6 +246,17 @@ func (s *served) code(tool string, given map[string]any) string {
 	}
 	code, _ := object["code"].(string)
 	return code
+}
+
+// running waits until so many calls run.
+func (s *served) running(n int64) {
+	s.t.Helper()
+	for s.server.Running() != n {
+		if s.t.Context().Err() != nil {
+			s.t.Fatal(s.server.Running(), " calls run")
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 type object = map[string]any

@@ -9,9 +9,9 @@ func Commands() []cli.Command {
 		{
 			Path: "mcp serve", Group: "serve", Help: "Serve this project to an agent (Model Context Protocol).",
 			More: "An agent starts this command and speaks with it on standard input and output. It gets the tools search, load, execute and sign: it finds " +
-				"items, reads them, and runs what the lock pins, in the sandbox. sign is refused: a person signs. A call that the policies ask about is " +
-				"refused too.\n\nThe server looks at rye.lock before each call: one that was replaced counts from then on.\n\n" +
-				"Examples:\n\n    rye mcp serve -C ~/src/site\n    rye mcp serve --tools 'tool:acme/**'\n    claude mcp add rye -- rye mcp serve -C ~/src/site",
+				"items, reads them, and runs what the lock pins, in the sandbox. sign is refused unless --allow-sign is given. A call that the policies ask " +
+				"about is refused too.\n\nThe server looks at rye.lock before each call: one that was replaced counts from then on. Outside of a project, it serves the one " +
+				"that the client's roots lie in.\n\nExamples:\n\n    rye mcp serve -C ~/src/site\n    rye mcp serve --tools 'tool:acme/**'\n    claude mcp add rye -- rye mcp serve -C ~/src/site",
 			New: func() cli.Runner { return new(mcpServeRun) }, Schema: "mcp-serve/1", Output: served{},
 		},
 		{

@@ -2,13 +2,19 @@ package serves
 
 import (
 	"context"
+	"errors"
+	"io"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 // offered is what a server of agents serves.
@@ -20,36 +26,49 @@ type offered struct {
 	Frozen   bool     `help:"Same as --locked --offline."`
 }
 
-// server makes the server of the project.
-func (c *offered) server(a *cli.App) (*mcp.Server, error) {
+// options are those of the server of a project, which may be missing if anywhere is set.
+func (c *offered) options(a *cli.App, anywhere bool) (mcp.Options, error) {
 	p, err := places.Paths(a).FindProject()
-	if err != nil {
-		return nil, err
+	if err != nil && !(anywhere && a.Globals.Project == "" && errors.Is(err, workspace.ErrNoProject)) {
+		return mcp.Options{}, err
 	}
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
-		return nil, state.Err
+		return mcp.Options{}, state.Err
 	}
 	tools, err := approve.Globs("--tools", c.Tools)
 	if err != nil {
-		return nil, err
+		return mcp.Options{}, err
 	}
 	if c.Frozen {
 		a.Globals.Offline = true
 	}
-	return mcp.New(mcp.Options{
-		Open: func(ctx context.Context) (*session.Session, func() error, error) {
-			s, err := runs.Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
-			if err != nil {
-				return nil, nil, err
-			}
-			return s.Session, s.Close, nil
-		},
-		State: state.Value, Now: a.Now, Project: p.Root, Tools: tools, Version: cli.ThisVersion().Version, Warn: func(err error) { a.Term.Warn("%v", err) },
-	}), nil
+	return mcp.Options{Open: c.open(a), State: state.Value, Now: a.Now, Project: p.Root, Tools: tools, Version: cli.ThisVersion().Version,
+		Warn: func(err error) { a.Term.Warn("%v", err) }}, nil
 }
 
-type mcpServeRun struct{ offered }
+// open opens sessions of the project of a.
+func (c *offered) open(a *cli.App) mcp.Open {
+	return func(ctx context.Context) (*session.Session, func() error, error) {
+		s, err := runs.Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.Session, s.Close, nil
+	}
+}
+
+// in returns the surroundings of a command in a directory that a client has named: who owns a project there counts.
+func in(a *cli.App, dir string) *cli.App {
+	b := places.Unattended(a, dir, io.Discard)
+	b.Globals.Project, b.Term, b.Args = "", a.Term, a.Args
+	return b
+}
+
+type mcpServeRun struct {
+	offered
+	AllowSign bool `help:"Let the agent sign items of the project with your key."`
+}
 
 // served is what was done for a client that has gone.
 type served struct {
@@ -60,10 +79,27 @@ type served struct {
 func (served) Text(*cli.Terminal) {}
 
 func (c *mcpServeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	server, err := c.server(a)
+	o, err := c.options(a, true)
 	if err != nil {
 		return nil, err
 	}
+	o.At = func(dir string) (mcp.Project, error) {
+		b := in(a, dir)
+		p, err := places.Paths(b).FindProject()
+		return mcp.Project{Root: p.Root, Open: c.open(b)}, err
+	}
+	if c.AllowSign {
+		o.Sign = func(ctx context.Context, project string, ref model.Ref) (any, error) {
+			run := &signs.SignRun{Items: []string{ref.String()}, Format: sign.V2.String()}
+			ans, err := run.Run(ctx, places.Unattended(a, project, io.Discard))
+			if err != nil {
+				return nil, err
+			}
+			made := ans.(*signs.SignAnswer).Files[0]
+			return map[string]any{"ref": made.Name, "file": made.File, "key": made.Key, "changed": made.Changed}, nil
+		}
+	}
+	server := mcp.New(o)
 	if a.Term.Stdout.Tty {
 		a.Term.Note("an agent starts this command; end it with Ctrl-D")
 	}

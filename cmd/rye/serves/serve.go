@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/reply"
+	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/serve"
 	"github.com/rye-build/rye/exec/serve/token"
 )
@@ -60,10 +61,11 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if len(all) == 0 {
 		return nil, fault.New(fault.Config, "there is no token, so no client could be let in").Try("rye serve token add default")
 	}
-	agents, err := c.server(a)
+	served, err := c.options(a, false)
 	if err != nil {
 		return nil, err
 	}
+	agents := mcp.New(served)
 	if err := agents.Open(ctx); err != nil {
 		return nil, err
 	}
