@@ -25,9 +25,10 @@ func (o *Options) address() (string, error) {
 	case !o.Proxied:
 		return "", fault.New(fault.Policy, "%q can be reached from other machines, and what they send would not be encrypted", o.Listen).On("listen", o.Listen).
 			Because("listen on 127.0.0.1, or give a certificate, or say that a proxy in front of this server has one").
-			Try("--listen "+net.JoinHostPort("127.0.0.1", port), "--tls-cert FILE --tls-key FILE", "--behind-proxy --host NAME")
+			Try(fault.Command("rye serve --listen", net.JoinHostPort("127.0.0.1", port)), fault.Command("rye serve --listen", o.Listen)+" --tls-cert cert.pem --tls-key key.pem",
+				fault.Command("rye serve --listen", o.Listen)+" --behind-proxy --host NAME")
 	case len(o.Hosts) == 0:
-		return "", fault.New(fault.Validation, "behind a proxy, the server needs the name that clients use").Try("--host NAME")
+		return "", fault.New(fault.Validation, "behind a proxy, the server needs the name that clients use").Try(fault.Command("rye serve --listen", o.Listen) + " --behind-proxy --host NAME")
 	}
 	return net.JoinHostPort(host, port), nil
 }

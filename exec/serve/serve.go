@@ -89,7 +89,7 @@ func Listen(o Options) (*Server, error) {
 	}
 	if s.listener, err = net.Listen("tcp", address); err != nil {
 		return nil, fault.New(fault.Unavailable, "can't listen on %q: %v", o.Listen, cause(err)).On("listen", o.Listen).From(err).
-			Try("--listen " + withPort(address, "0"))
+			Try(fault.Command("rye serve --listen", withPort(address, "0")))
 	}
 	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && !at.IP.IsUnspecified() {
 		s.hosts.own = at.IP
