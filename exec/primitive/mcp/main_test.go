@@ -32,10 +32,16 @@ var programs = map[string]func(args []string) (status int){
 	serverWord: func(args []string) int { return mcptest.Main(args, os.Environ(), os.Stdin, os.Stdout, os.Stderr) },
 }
 
+// program adds a program.
+func program(word string, run func(args []string) int) bool {
+	programs[word] = run
+	return true
+}
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
-		if program := programs[os.Args[1]]; program != nil {
-			syscall.Exit(program(os.Args[2:]))
+		if run := programs[os.Args[1]]; run != nil {
+			syscall.Exit(run(os.Args[2:]))
 		}
 	}
 	os.Exit(m.Run())

@@ -3,12 +3,14 @@ package mcp
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,12 +287,12 @@ func TestShared(t *testing.T) {
 		a.Sandbox.Read, a.Sandbox.Write = []string{a.Own}, []string{a.Dir}
 		return a
 	}
-	var held, released int
+	var held, released atomic.Int64
 	process := func(change func(*primitive.Action)) string {
 		a := base()
 		a.Hold = func() func() {
-			held++
-			return func() { released++ }
+			held.Add(1)
+			return func() { released.Add(1) }
 		}
 		change(a)
 		r := run(t, c, a, nil)
@@ -326,11 +328,11 @@ func TestShared(t *testing.T) {
 		}
 		seen[p] = name
 	}
-	if held != len(changes)+1 || released != 0 {
-		t.Errorf("held %d, released %d", held, released)
+	if held.Load() != int64(len(changes)+1) || released.Load() != 0 {
+		t.Errorf("held %d, released %d", held.Load(), released.Load())
 	}
-	if err := c.Close(); err != nil || released != held || len(alive(t)) > 0 {
-		t.Errorf("%v, held %d, released %d, left %q", err, held, released, alive(t))
+	if err := c.Close(); err != nil || released.Load() != held.Load() || len(alive(t)) > 0 {
+		t.Errorf("%v, held %d, released %d, left %q", err, held.Load(), released.Load(), alive(t))
 	}
 	if _, err := c.Run(t.Context(), base(), nil); !errors.Is(err, errClosed) {
 		t.Errorf("%v", err)
@@ -457,5 +459,122 @@ func TestValues(t *testing.T) {
 	a.Config["arguments"] = `{"bytes": 199999}`
 	if r = run(t, c, a, nil); r.Ended != "output" {
 		t.Errorf("%.300v", r)
+	}
+}
+
+// What a server announces is bounded, and a tool that can't be told from another is none.
+func TestAnnouncements(t *testing.T) {
+	d := definitionsOf(t, server(t, "hostile", "good"))["echo"]
+	for name, want := range map[string]struct{ shown, called string }{
+		"twins":   {"", `two tools "echo"`},
+		"many":    {"it announces more than 1000 tools", "it announces more than 1000 tools"},
+		"pages":   {"it announces its tools on more than 100 pages", "it announces its tools on more than 100 pages"},
+		"deeper":  {"", "its definition is invalid"},
+		"none":    {"", `has no tool "echo" any more`},
+		"refuses": {"answered with the error -32603: no list today", "answered with the error -32603: no list today"},
+	} {
+		c := client(t)
+		r := run(t, c, server(t, "hostile", name), nil)
+		if r.Failed != (want.shown != "") || !strings.Contains(r.Failure, want.shown) {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if name == "deeper" {
+			if tool := list(r.Value, "tools")[0].(map[string]any); tool["problem"] == "" || tool["definition"] != nil {
+				t.Errorf("%v", tool)
+			}
+		}
+		r, err := c.Run(t.Context(), calling(t, d, "echo", nil, "hostile", name), nil)
+		switch {
+		case want.shown == "" && (fault.CodeOf(err) != fault.LockMismatch || !strings.Contains(err.Error(), want.called)):
+			t.Errorf("%s: %+v, %v", name, r, err)
+		case want.shown != "" && (err != nil || !strings.Contains(r.Failure, want.called)):
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// A server that died while nothing used it is started again, and one that is closed fails its call.
+func TestDeath(t *testing.T) {
+	d := definitions(t)
+	c := client(t)
+	r := run(t, c, calling(t, d["count"], "count", nil), nil)
+	first := r.Value.(map[string]any)["process"]
+	for _, k := range c.kept {
+		p := k.peer.(*process)
+		p.kill()
+		for !p.dead() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	r = run(t, c, calling(t, d["count"], "count", nil), nil)
+	if r.Failed || r.Value.(map[string]any)["process"] == first {
+		t.Errorf("%+v", r)
+	}
+	dir := realDir(t)
+	a := calling(t, d["wait"], "wait", map[string]any{"path": filepath.Join(dir, "begun")})
+	a.Sandbox.Write = []string{dir}
+	ended := make(chan *primitive.Result)
+	go func() {
+		r, err := c.Run(t.Context(), a, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- r
+	}()
+	for !there(filepath.Join(dir, "begun")) {
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if r := <-ended; r == nil || !r.Failed || r.Ended != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A thousand calls at once share one server, and nothing of a call is left behind.
+func TestMany(t *testing.T) {
+	d := definitions(t)
+	c := client(t)
+	a := calling(t, d["echo"], "echo", nil)
+	many := 1000
+	if testing.Short() {
+		many = 200
+	}
+	var all sync.WaitGroup
+	for i := range many {
+		mine := *a
+		mine.Config = maps.Clone(a.Config)
+		text := fmt.Sprint("call ", i)
+		mine.Config["arguments"] = fmt.Sprintf(`{"text": %q}`, text)
+		all.Go(func() {
+			if r, err := c.Run(t.Context(), &mine, nil); err != nil || r.Value != text {
+				t.Errorf("%s: %+v, %v", text, r, err)
+			}
+		})
+	}
+	all.Wait()
+	if len(c.kept) != 1 {
+		t.Errorf("%d servers", len(c.kept))
+	}
+	for _, k := range c.kept {
+		k.calls.Range(func(token, _ any) bool {
+			t.Errorf("the call %v is left", token)
+			return true
+		})
+		if l := k.peer.(*process).lines; len(l.waiting) > 2 { // the newest revision has a request that waits for notices
+			t.Errorf("%d requests are left", len(l.waiting))
+		}
+	}
+}
+
+// Which service an action asks is its host.
+func TestAsks(t *testing.T) {
+	c := client(t)
+	if got := c.Asks(map[string]any{"transport": "http", "url": "https://A.example/x"}); got != "a.example:443" {
+		t.Errorf("%q", got)
+	}
+	if got := c.Asks(map[string]any{"transport": "stdio", "command": "x"}); got != "" {
+		t.Errorf("%q", got)
 	}
 }

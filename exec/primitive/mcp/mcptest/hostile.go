@@ -95,6 +95,28 @@ func atOnce() map[string]func(*conversation) {
 	}
 }
 
+// listings are what a server announces of its tools, instead of echo: the members of the result.
+func listings() map[string]func(page int) string {
+	tool := func(name string) string { return fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name) }
+	deep := strings.Repeat(`{"items":`, 100) + "{}" + strings.Repeat("}", 100)
+	return map[string]func(int) string{
+		"twins": func(int) string { return `"tools":[` + tool("echo") + "," + tool("echo") + "]" },
+		"many": func(int) string {
+			all := make([]string, 1001)
+			for i := range all {
+				all[i] = tool(fmt.Sprint("t", i))
+			}
+			return `"tools":[` + strings.Join(all, ",") + "]"
+		},
+		"pages": func(page int) string {
+			return fmt.Sprintf(`"tools":[%s],"nextCursor":"%d"`, tool(fmt.Sprint("t", page)), page)
+		},
+		"deeper":  func(int) string { return `"tools":[{"name":"echo","inputSchema":` + deep + "}]" },
+		"none":    func(int) string { return `"tools":null` },
+		"refuses": func(int) string { return "" },
+	}
+}
+
 // hostile is a server of the name that is the first argument.
 func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 	if len(args) == 0 {
@@ -110,7 +132,8 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 		return c.end
 	}
 	deed = misdeeds()[args[0]]
-	if deed == nil {
+	announce, page := listings()[args[0]], 0
+	if deed == nil && announce == nil {
 		fmt.Fprintf(errs, "no server %q\n", args[0])
 		return 2
 	}
@@ -127,12 +150,25 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 		}
 		switch q.Method {
 		case "initialize":
-			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"hostile","version":"1"}}}`, q.ID)
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}}`, q.ID)
+		case "resources/list":
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[]}}`, q.ID)
 		case "tools/list":
+			if page++; announce != nil {
+				if text := announce(page); text != "" {
+					c.line(`{"jsonrpc":"2.0","id":%s,"result":{%s}}`, q.ID, text)
+				} else {
+					c.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no list today"}}`, q.ID)
+				}
+				continue
+			}
 			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`, q.ID)
 		case "tools/call":
-			c.id = q.ID
-			deed(c)
+			if c.id = q.ID; deed != nil {
+				deed(c)
+			} else {
+				c.answer(q.ID, "called")
+			}
 		case "":
 		default:
 			c.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}`, q.ID)
