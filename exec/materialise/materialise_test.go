@@ -243,6 +243,21 @@ func TestCopy(t *testing.T) {
 }
 
 // Whatever was done to a copy, nothing runs from it.
+// A copy is used again whatever its names are: the files of "a-b" come before those of "a", and its name after it.
+func TestReuseOfAnyNames(t *testing.T) {
+	cache, src := open(t), &store{}
+	var parts []Part
+	for _, name := range []string{"ajv", "ajv-formats", "ajv.js/x", "ajv0", "ajv-/y"} {
+		parts = append(parts, file(src, "std/"+name+"/index.js", name, cas.File))
+	}
+	closed(t, get(t, cache, src, parts))
+	cp := get(t, cache, src, parts)
+	defer closed(t, cp)
+	if !cp.Reused || cp.Damage != nil {
+		t.Errorf("reused %v, %v", cp.Reused, cp.Damage)
+	}
+}
+
 func TestDamage(t *testing.T) {
 	swap := func(path string, b string) func(string) error {
 		return func(dir string) error {

@@ -83,6 +83,9 @@ func newPlan(ctx context.Context, src cas.Getter, parts []Part, check func(paths
 		return nil, TooMany("bytes", MaxBytes)
 	}
 	p.order = slices.Sorted(maps.Keys(p.dirs))
+	for _, names := range p.dirs {
+		slices.Sort(names) // "a-b/…" is before "a/…", and "a" before "a-b"
+	}
 	p.key = strings.TrimPrefix(h.Digest().String(), "blake3:")
 	return p, nil
 }
