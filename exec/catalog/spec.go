@@ -34,6 +34,10 @@ type Spec struct {
 	Timeout   int // seconds; 0 for the runtime's
 	Grants
 	Description string
+
+	// Lib is a directory beside the item whose files the item's signature covers, and Packages a list of packages in it; "" for
+	// none.
+	Lib, Packages string
 }
 
 // Grants are what a server, and so each of its tools, may use.
@@ -122,6 +126,12 @@ func (s *Spec) File() []byte {
 	add("description", cmp.Or(s.Description, "An MCP server: calling it shows what it announces"))
 	add("risk", "write")
 	b = s.Grants.append(b)
+	if s.Lib != "" {
+		add("anchor", map[string]any{"lib": s.Lib})
+	}
+	if s.Packages != "" {
+		add("packages", s.Packages)
+	}
 	config := map[string]any{"transport": s.Transport}
 	if s.Transport == Stdio {
 		config["command"], config["cwd"] = s.Command, "{project_path}"
@@ -158,10 +168,15 @@ func anyMap(m map[string]string) map[string]any {
 
 // SpecOf reads the specification of a server from its item.
 func SpecOf(m *model.Model) (*Spec, error) {
-	t := m.Tool
-	if t == nil || t.Type != serverType {
+	if t := m.Tool; t == nil || t.Type != serverType {
 		return nil, fault.New(fault.Validation, "%s is not a server: its tool_type is not %s", m.Ref, serverType).On("ref", m.Ref.String())
 	}
+	return SpecOfProgram(m)
+}
+
+// SpecOfProgram reads from the item of any program what SpecOf reads from that of a server.
+func SpecOfProgram(m *model.Model) (*Spec, error) {
+	t := m.Tool
 	v, err := t.Config.JSON()
 	if err != nil {
 		return nil, err
@@ -181,6 +196,7 @@ func SpecOf(m *model.Model) (*Spec, error) {
 	case float64:
 		s.Timeout = int(n)
 	}
+	s.Packages, s.Lib = t.Packages, m.Fields.Get("anchor").Get("lib").String()
 	s.Read, s.Write, s.Secrets, s.Network = t.Files.Read, t.Files.Write, t.Secrets, t.Network.Hosts
 	if t.Network.All {
 		s.Network = []string{"all"}

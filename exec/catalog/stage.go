@@ -11,9 +11,11 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
@@ -24,12 +26,14 @@ import (
 // A Stage is a private project in which items are made and a server is asked, so that nothing is written to the real one
 // before all of it is known to be good. Calls are about the real project, under its policy too.
 type Stage struct {
-	*session.Session
 	Items *items.Items
 
-	dir     string
-	project string
-	w       *workspace.Workspace
+	dir      string
+	project  string
+	w        *workspace.Workspace
+	o        session.Options
+	packages bool             // an item has some: they must be locked
+	session  *session.Session // opened when it is needed, after all items are there
 }
 
 // NewStage makes a stage for the project of the paths; project is its root, "" outside of projects. The caller closes it.
@@ -40,7 +44,7 @@ func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, s
 	if err := os.MkdirAll(paths.Cache.Path, 0o700); err != nil {
 		return nil, err
 	}
-	s := &Stage{project: project}
+	s := &Stage{project: osfile.Unlinked(project), o: so}
 	if s.dir, err = os.MkdirTemp(paths.Cache.Path, "stage-*"); err != nil {
 		return nil, err
 	}
@@ -51,7 +55,11 @@ func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, s
 	}()
 	s.dir = osfile.Unlinked(s.dir)
 	ai := filepath.Join(s.dir, workspace.MarkerDir)
-	if err := errors.Join(os.Mkdir(ai, 0o700), os.WriteFile(filepath.Join(s.dir, workspace.MarkerFile), nil, 0o600)); err != nil {
+	yaml, err := s.yaml(paths.Version)
+	if err == nil {
+		err = errors.Join(os.Mkdir(ai, 0o700), os.WriteFile(filepath.Join(s.dir, workspace.MarkerFile), yaml, 0o600))
+	}
+	if err != nil {
 		return nil, err
 	}
 	if project != "" { // the policy of the real project narrows what its servers may do
@@ -70,19 +78,75 @@ func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, s
 	if s.Items, err = items.Open(ctx, s.w, nil); err != nil {
 		return nil, err
 	}
-	// The items of a stage are the ones that a person is looking at, and no lock can pin them yet.
-	so.Mode, so.CI = session.Mode{Unlocked: true}, false
-	if s.Session, err = session.Open(ctx, s.w, so); err != nil {
+	return s, nil
+}
+
+// yaml is the stage's rye.yaml: the registries are those of the real project.
+func (s *Stage) yaml(version string) ([]byte, error) {
+	if s.project == "" {
+		return nil, nil
+	}
+	if _, err := os.Lstat(filepath.Join(s.project, workspace.MarkerFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	file, err := workspace.Project{Root: s.project, Marker: workspace.MarkerFile}.File(version)
+	if err != nil || file.Packages.NPM.Where == "" {
 		return nil, err
 	}
-	return s, nil
+	where := file.Packages.NPM.Where
+	if !file.Packages.NPM.Remote() {
+		if where, err = filepath.Rel(s.dir, filepath.Join(s.project, filepath.FromSlash(where))); err != nil {
+			return nil, err
+		}
+		where = filepath.ToSlash(where)
+	}
+	return appendField(nil, "packages", map[string]any{"npm": where}), nil
+}
+
+// Registry is the npm registry of the project; "" for the public one. A directory can't be asked by npm.
+func (s *Stage) Registry() (string, error) {
+	file, err := s.w.Root.File(s.w.Version)
+	if err != nil {
+		return "", err
+	}
+	at := file.Packages.NPM
+	if at.Where != "" && !at.Remote() {
+		return "", fault.New(fault.Validation, "rye.yaml has a directory as npm registry, which npm can't ask").
+			Try("rye help mcp add").Because("make the list elsewhere, and give it with --package-lock")
+	}
+	return at.Where, nil
+}
+
+// open opens the session of the stage. Its items are the ones that a person is looking at, and no lock has them yet; packages
+// need a lock, which is made here.
+func (s *Stage) open(ctx context.Context) (err error) {
+	if s.session != nil {
+		return nil
+	}
+	s.o.Mode, s.o.CI = session.Mode{Unlocked: true}, false
+	if s.packages {
+		l, err := s.w.OpenLock(false)
+		if err != nil {
+			return err
+		}
+		if err = l.Open(); err == nil {
+			_, err = change.Make(ctx, l, change.Options{Toolchain: session.Toolchain(l, s.o.Host)})
+		}
+		l.Close()
+		if err != nil {
+			return err
+		}
+		s.o.Mode = session.Mode{}
+	}
+	s.session, err = session.Open(ctx, s.w, s.o)
+	return err
 }
 
 // Close removes the stage.
 func (s *Stage) Close() error {
 	var err error
-	if s.Session != nil {
-		err = s.Session.Close()
+	if s.session != nil {
+		err = s.session.Close()
 	}
 	if s.Items != nil {
 		s.Items.Close()
@@ -114,6 +178,7 @@ func (s *Stage) Draft(ref model.Ref, b []byte) (*ai.Item, error) {
 
 // Write signs a draft and writes it to the stage.
 func (s *Stage) Write(ctx context.Context, it *ai.Item, k Key) error {
+	s.packages = s.packages || it.Model.Tool != nil && it.Model.Tool.Packages != ""
 	if err := s.Items.CheckSignable(ctx, it); err != nil {
 		return err
 	}
@@ -130,18 +195,37 @@ func (s *Stage) Write(ctx context.Context, it *ai.Item, k Key) error {
 	}, edit.Mode(false))
 }
 
-// Copy writes an item of another space to the stage as it is, with its signatures.
-func (s *Stage) Copy(ctx context.Context, it *ai.Item) error {
-	copied, err := s.Draft(it.Ref, it.Bytes)
+// Put writes a file beside the items, before the item whose signature covers it.
+func (s *Stage) Put(name string, b []byte) error {
+	at := filepath.Join(s.dir, workspace.MarkerDir, filepath.FromSlash(name))
+	return errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, b, 0o600))
+}
+
+// Copy copies an item of another space to the stage as it is, with its signatures and the files that they cover.
+func (s *Stage) Copy(ctx context.Context, e *edit.Editor, it *ai.Item) error {
+	t, err := e.Admit.Tree(ctx, it)
 	if err != nil {
 		return err
 	}
-	return s.Items.Write(ctx, copied, nil, edit.Mode(false))
+	c, err := e.PlanCopy(ctx, it, t, s.Items.Project, func(string) string { return "" })
+	if err != nil {
+		return err
+	}
+	s.packages = s.packages || it.Model.Tool != nil && it.Model.Tool.Packages != ""
+	return e.Copy(ctx, c)
 }
 
-// Prepare decides about a call of a staged item; a dry one starts nothing.
+// Prepare decides about a call of a staged item, for the real project; a dry one starts nothing.
 func (s *Stage) Prepare(ctx context.Context, ref model.Ref, dry bool) (*exec.Plan, error) {
-	return s.Session.Prepare(ctx, &exec.Call{Ref: ref, Dry: dry, Project: osfile.Unlinked(s.project)})
+	return s.PrepareIn(ctx, ref, s.project, dry)
+}
+
+// PrepareIn decides about a call for another directory than the project.
+func (s *Stage) PrepareIn(ctx context.Context, ref model.Ref, dir string, dry bool) (*exec.Plan, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	return s.session.Prepare(ctx, &exec.Call{Ref: ref, Dry: dry, Project: dir})
 }
 
 // A Preparer decides about a call of a server's item: a Stage, or a session of the project.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/ai"
@@ -12,16 +14,31 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// Install writes items that were made on a stage to a space, all or none: the server's first, so that an interruption leaves
-// a server with fewer tools, which a refresh finds. Each either replaces the file that was looked at before, or is new.
-func Install(ctx context.Context, space *ai.Space, all []*ai.Item, replaced map[string]*ai.Item, now time.Time) error {
+// A Beside is a file beside a server's item that its signature covers.
+type Beside struct {
+	Path  string // in the space
+	Bytes []byte
+}
+
+// Install writes items that were made on a stage to a space, all or none: what lies beside the server's item first, then that,
+// so that an interruption leaves a server with fewer tools, which a refresh finds. Each item either replaces the file that was
+// looked at before, or is new.
+func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.Item, replaced map[string]*ai.Item, now time.Time) error {
 	d, err := edit.OpenDir(space.Dir, space.Level)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	batch := osfile.NewBatch(len(all), now)
-	staged := make([]*osfile.Staged, 0, len(all))
+	batch := osfile.NewBatch(len(beside)+len(all), now)
+	staged := make([]*osfile.Staged, 0, len(beside)+len(all))
+	for _, f := range beside {
+		st, err := batch.Stage(d, f.Path, nil, edit.Mode(false), osfile.BytesOf(f.Bytes))
+		if err != nil {
+			batch.Drop(staged)
+			return err
+		}
+		staged = append(staged, st)
+	}
 	for _, it := range all {
 		var before fs.FileInfo
 		place := it.Path
@@ -43,9 +60,13 @@ func Install(ctx context.Context, space *ai.Space, all []*ai.Item, replaced map[
 	if err == nil {
 		return nil
 	}
-	for i, it := range all[:done] { // what is new goes again; what was replaced is good as it is
+	// What is new goes again; what was replaced is good as it is.
+	for _, f := range beside[:min(done, len(beside))] {
+		err = errors.Join(err, d.Remove(f.Path))
+	}
+	for _, it := range all[:max(done-len(beside), 0)] {
 		if replaced[it.Ref.String()] == nil {
-			err = errors.Join(err, d.Remove(all[i].Path))
+			err = errors.Join(err, d.Remove(it.Path))
 		}
 	}
 	return err
@@ -62,4 +83,33 @@ func unchanged(it *ai.Item) (fs.FileInfo, error) {
 		err = fault.New(fault.Conflict, "%s changed while it was worked on, and was left as it is", it.Ref).On("ref", it.Ref.String())
 	}
 	return info, err
+}
+
+// RemoveLib removes the files beside a server's item that its signature covers.
+func RemoveLib(ctx context.Context, e *edit.Editor, s *Server) error {
+	if s.Spec == nil || s.Spec.Lib == "" {
+		return nil
+	}
+	t, err := e.Admit.Tree(ctx, s.Item)
+	if err != nil || t == nil {
+		return err
+	}
+	a, err := e.Admit.Anchor(ctx, s.Item)
+	if err != nil {
+		return err
+	}
+	d, err := edit.OpenDir(s.Item.Space.Dir, s.Item.Space.Level)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	lib := path.Join(path.Dir(s.Item.Path), s.Spec.Lib) + "/"
+	for _, f := range t.Files {
+		if name := path.Join(a.Dir, f.Path); strings.HasPrefix(name, lib) {
+			if err := d.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -242,7 +242,6 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// Whatever was done to a copy, nothing runs from it.
 // A copy is used again whatever its names are: the files of "a-b" come before those of "a", and its name after it.
 func TestReuseOfAnyNames(t *testing.T) {
 	cache, src := open(t), &store{}
@@ -258,6 +257,7 @@ func TestReuseOfAnyNames(t *testing.T) {
 	}
 }
 
+// Whatever was done to a copy, nothing runs from it.
 func TestDamage(t *testing.T) {
 	swap := func(path string, b string) func(string) error {
 		return func(dir string) error {

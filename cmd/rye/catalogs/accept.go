@@ -78,7 +78,7 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer st.Close()
-	if err := st.Copy(ctx, s.Item); err != nil {
+	if err := st.Copy(ctx, o.Editor, s.Item); err != nil {
 		return nil, err
 	}
 	st.CheckStubs(s.Name, s.Spec, changes)
@@ -152,7 +152,7 @@ func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog
 	if err != nil {
 		return err
 	}
-	if err := catalog.Install(ctx, space, all, replaced, a.Now()); err != nil {
+	if err := catalog.Install(ctx, space, nil, all, replaced, a.Now()); err != nil {
 		return err
 	}
 	for _, it := range all {

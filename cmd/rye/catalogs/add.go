@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -20,6 +21,10 @@ type addRun struct {
 	Command []string `arg:"" optional:"" name:"command" help:"Program and arguments of a server on stdio, after --."`
 	Stdio   bool     `help:"The server is a program (the default with a command)."`
 	HTTP    string   `name:"http" placeholder:"URL" help:"Address of a server that is reached by HTTP."`
+	NPM     string   `name:"npm" placeholder:"PKG@VERSION" help:"Run the program of an npm package, pinned with all it needs."`
+
+	PackageLock string `placeholder:"FILE" complete:"file" help:"Use this package-lock.json instead of running npm."`
+
 	Read    []string `placeholder:"DIR" sep:"none" help:"Let it read a directory of the project (repeatable)."`
 	Write   []string `placeholder:"DIR" sep:"none" help:"Let it write a directory of the project (repeatable)."`
 	Network []string `placeholder:"HOST" sep:"none" help:"Let it reach a host; all for every host (repeatable)."`
@@ -30,6 +35,8 @@ type addRun struct {
 	Scope   string   `enum:"project,user" default:"project" help:"Where to write the items: project or user."`
 	DryRun  bool     `help:"Show what it would run; start and write nothing."`
 	trusts.KeyFlag
+
+	pack *catalog.Package // of --npm
 }
 
 // Added is what was done.
@@ -87,6 +94,9 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	signer := catalog.Key{Private: k.Private, Now: a.Clock}
+	if err := c.takePackage(ctx, a, spec, signer); err != nil {
+		return nil, err
+	}
 	st, err := stage(ctx, a)
 	if err != nil {
 		return nil, err
@@ -126,7 +136,7 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.install(ctx, a, space, announced, ans, s.Item, all)
+	return c.install(ctx, a, space, announced, ans, s, all)
 }
 
 // spec is what the flags say of the server.
@@ -138,11 +148,22 @@ func (c *addRun) spec() (*catalog.Spec, error) {
 	if c.HTTP != "" {
 		s.Transport = catalog.HTTP
 	}
+	if c.NPM == "" && c.PackageLock != "" {
+		return nil, fault.New(fault.Validation, "--package-lock belongs to --npm").Try("rye help mcp add")
+	}
 	switch {
+	case c.NPM != "" && (c.Stdio || c.HTTP != ""):
+		return nil, fault.New(fault.Validation, "--npm, --stdio and --http exclude each other").Try("rye help mcp add")
+	case c.NPM != "":
+		var err error
+		if c.pack, err = catalog.ParsePackage(c.NPM); err != nil {
+			return nil, err
+		}
+		s.Command = "node" // and what it runs, once its list is known
 	case c.HTTP != "" && (c.Stdio || len(c.Command) > 0):
 		return nil, fault.New(fault.Validation, "--http and a command exclude each other").Try("rye help mcp add")
 	case c.HTTP == "" && len(c.Command) == 0:
-		return nil, fault.New(fault.Validation, "what is the server? Give a command after --, or --http URL").Try("rye help mcp add")
+		return nil, fault.New(fault.Validation, "what is the server? Give a command after --, --npm or --http").Try("rye help mcp add")
 	case len(c.Command) > 0:
 		s.Command, s.Args = c.Command[0], c.Command[1:]
 	}
@@ -165,6 +186,29 @@ func (c *addRun) spec() (*catalog.Spec, error) {
 	}
 	s.AddHost()
 	return s, nil
+}
+
+// takePackage makes the specification that of the package, if there is one.
+func (c *addRun) takePackage(ctx context.Context, a *cli.App, s *catalog.Spec, k catalog.Key) error {
+	if c.pack == nil {
+		return nil
+	}
+	list, err := c.packageList(ctx, a, c.pack, k)
+	if err == nil {
+		err = c.pack.Take(list)
+	}
+	if err == nil {
+		s.Use(c.Name, c.pack, c.Command)
+	}
+	return err
+}
+
+// beside are the files beside the server's item.
+func (c *addRun) beside(s *catalog.Spec) []catalog.Beside {
+	if c.pack == nil {
+		return nil
+	}
+	return []catalog.Beside{{Path: path.Join(path.Dir(catalog.PathOfServer(c.Name)), s.Packages), Bytes: c.pack.List}}
 }
 
 // pairs reads NAME=VALUE, or a header.
@@ -240,6 +284,11 @@ func (c *addRun) free(ctx context.Context, o *opened, space *ai.Space) error {
 
 // server stages the item of the server.
 func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Spec, k catalog.Key) (*catalog.Server, error) {
+	for _, f := range c.beside(spec) {
+		if err := st.Put(f.Path, f.Bytes); err != nil {
+			return nil, err
+		}
+	}
 	it, err := st.Draft(catalog.ServerRef(c.Name), spec.File())
 	if err != nil {
 		return nil, err
@@ -284,7 +333,7 @@ func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
 }
 
 // install writes what was staged.
-func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, announced *catalog.Announcement, ans *Added, server *ai.Item, all []*ai.Item) (cli.Answer, error) {
+func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, announced *catalog.Announcement, ans *Added, server *catalog.Server, all []*ai.Item) (cli.Answer, error) {
 	unlock, err := places.Alone(ctx, a, space.Level == ai.User)
 	if err != nil {
 		return nil, err
@@ -302,11 +351,11 @@ func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, annou
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Put(c.Name, &catalog.Known{Space: space.Dir, Server: catalog.ID(server), At: a.Now().UTC(), Announcement: announced}); err != nil {
+	if err := m.Put(c.Name, &catalog.Known{Space: space.Dir, Server: catalog.ID(server.Item), At: a.Now().UTC(), Announcement: announced}); err != nil {
 		return nil, err
 	}
-	items := append([]*ai.Item{server}, all...)
-	if err := catalog.Install(ctx, space, items, nil, a.Now()); err != nil {
+	items := append([]*ai.Item{server.Item}, all...)
+	if err := catalog.Install(ctx, space, c.beside(server.Spec), items, nil, a.Now()); err != nil {
 		return nil, err
 	}
 	for _, it := range items {

@@ -13,6 +13,7 @@ func Commands() []cli.Command {
 				"The server gets nothing but what the flags grant: files of the project, hosts, secrets (rye docs mcp-servers).\n\nExamples:\n\n" +
 				"    rye mcp add files --read docs -- node server.js docs\n" +
 				"    rye mcp add github --secret github-token=GITHUB_TOKEN --network api.github.com -- github-mcp-server stdio\n" +
+				"    rye mcp add memory --npm @modelcontextprotocol/server-memory@2025.9.25 --write .ai/outputs\n" +
 				"    rye mcp add wiki --http https://wiki.acme.example/mcp --secret wiki-token --header 'Authorization: Bearer ${WIKI_TOKEN}'",
 			Aka: []string{"mcp install"},
 			New: func() cli.Runner { return new(addRun) }, Schema: "mcp-add/1", Output: &Added{},

@@ -6,6 +6,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/exec/session"
 )
 
@@ -15,6 +16,7 @@ type Consent struct {
 	Transport   string                   `json:"transport"`
 	Executables []catalog.Executable     `json:"executables"` // every field that decides what runs, or is sent where
 	Programs    []session.MachineProgram `json:"programs"`
+	Packages    []packages.Artifact      `json:"packages"`
 	Grants      session.Grants           `json:"grants"`
 	Sandbox     string                   `json:"sandbox"`
 }
@@ -23,6 +25,9 @@ func newConsent(s *catalog.Spec, p *exec.Plan) *Consent {
 	r := session.NewReport(p)
 	c := &Consent{Ref: r.Ref, Transport: s.Transport, Executables: s.Executables(), Programs: append(r.Pinned, r.Unpinned...), Grants: r.Grants,
 		Sandbox: r.Sandbox.Need}
+	if c.Packages = r.Packages; c.Packages == nil {
+		c.Packages = []packages.Artifact{}
+	}
 	if c.Programs == nil {
 		c.Programs = []session.MachineProgram{}
 	}
@@ -36,6 +41,9 @@ func (c *Consent) rows() (rows [][]string) {
 	}
 	for _, p := range c.Programs {
 		rows = append(rows, []string{"program", strings.TrimSpace(p.Path + "  " + p.Version), "blake3:" + p.Digest.Short()})
+	}
+	for _, p := range c.Packages {
+		rows = append(rows, []string{"package", p.Name, "blake3:" + p.Digest.Short()})
 	}
 	return append(rows, grantRows(c.Grants.Read, c.Grants.Write, c.Grants.Network, c.Grants.Secrets, c.Grants.Withheld)...)
 }

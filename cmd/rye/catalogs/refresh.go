@@ -48,7 +48,7 @@ func (c *refreshRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer st.Close()
-	if err := st.Copy(ctx, s.Item); err != nil {
+	if err := st.Copy(ctx, o.Editor, s.Item); err != nil {
 		return nil, err
 	}
 	announced, call, err := ask(ctx, a, st, s)

@@ -74,6 +74,9 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		if err == nil {
 			err = o.Remove(ctx, it, with)
 		}
+		if err == nil && i == 0 {
+			err = catalog.RemoveLib(ctx, o.Editor, s)
+		}
 		if err != nil {
 			x.Removed = x.Removed[:i]
 			return x, err
