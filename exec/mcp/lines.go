@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
 
@@ -28,7 +29,7 @@ type lines struct {
 
 // Connect implements mcp.Transport.
 func (l lines) Connect(context.Context) (mcp.Connection, error) {
-	c := &lineConn{w: l.w, in: make(chan []byte), closed: make(chan struct{})}
+	c := &lineConn{w: l.w, in: make(chan []byte), closed: make(chan struct{}), ids: map[jsonrpc.ID]bool{}}
 	go c.read(bufio.NewReaderSize(l.r, 64<<10))
 	return c, nil
 }
@@ -41,6 +42,9 @@ type lineConn struct {
 
 	mu sync.Mutex
 	w  io.Writer
+
+	idMu sync.Mutex
+	ids  map[jsonrpc.ID]bool // of requests without an answer
 }
 
 // read sends the lines on. A reader can't be interrupted: it ends with its input.
@@ -87,6 +91,9 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 				return nil, io.EOF
 			}
 			message, wrong := decode(line)
+			if wrong == nil && !c.begin(message) {
+				wrong = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id has no answer yet"}
+			}
 			if wrong == nil {
 				return message, nil
 			}
@@ -95,6 +102,21 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			}
 		}
 	}
+}
+
+// begin remembers the id of a request; false: another one has it. The SDK would drop the second without an answer.
+func (c *lineConn) begin(m jsonrpc.Message) bool {
+	q, ok := m.(*jsonrpc.Request)
+	if !ok || !q.IsCall() {
+		return true
+	}
+	c.idMu.Lock()
+	defer c.idMu.Unlock()
+	if c.ids[q.ID] {
+		return false
+	}
+	c.ids[q.ID] = true
+	return true
 }
 
 // decode reads a message, or says why it is none.
@@ -110,6 +132,9 @@ func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fault.Clip(err.Error(), 200)}
 	}
 	message, err := jsonrpc.DecodeMessage(line)
+	if q, ok := message.(*jsonrpc.Request); err == nil && ok && q.Method == "" {
+		err = errors.New("the method is empty")
+	}
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fault.Clip(err.Error(), 200)}
 	}
@@ -134,6 +159,11 @@ func (c *lineConn) Write(_ context.Context, message jsonrpc.Message) error {
 	b, err := jsonrpc.EncodeMessage(message)
 	if err != nil {
 		return err
+	}
+	if r, ok := message.(*jsonrpc.Response); ok {
+		c.idMu.Lock()
+		delete(c.ids, r.ID)
+		c.idMu.Unlock()
 	}
 	return c.write(b)
 }

@@ -20,8 +20,9 @@ func TestLines(t *testing.T) {
 		"nonsense\n": jsonrpc.CodeParseError, "{\"jsonrpc\":\"2.0\"\n": jsonrpc.CodeParseError, "\x00\n": jsonrpc.CodeParseError,
 		"[" + good + "]\n": jsonrpc.CodeInvalidRequest, "1\n": jsonrpc.CodeInvalidRequest, "{}\n": jsonrpc.CodeInvalidRequest,
 		`{"jsonrpc":"1.0","id":1,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest, `{"jsonrpc":"2.0","id":{},"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest,
-		strings.Repeat("x", MaxLine+10) + "\n": jsonrpc.CodeInvalidRequest,
-		"\n \r\n":                              0,
+		`{"jsonrpc":"2.0","id":1,"method":""}` + "\n": jsonrpc.CodeInvalidRequest,
+		strings.Repeat("x", MaxLine+10) + "\n":        jsonrpc.CodeInvalidRequest,
+		"\n \r\n":                                     0,
 	} {
 		var out bytes.Buffer
 		c, err := Lines(strings.NewReader(text+good+"\r\n"), &out).Connect(t.Context())
@@ -76,7 +77,8 @@ func TestLinesEnd(t *testing.T) {
 // when it is written.
 func FuzzLines(f *testing.F) {
 	for _, text := range []string{"", "{}\n", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":"a","result":{}}` + "\nx\n[]\n",
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`} {
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`,
+		`{"jsonrpc":"2.0","method":""}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
