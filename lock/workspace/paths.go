@@ -1,6 +1,10 @@
 package workspace
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"github.com/rye-build/rye/manifest/trust"
+)
 
 // Paths says where everything is that belongs to a project and its user, and which rye reads it.
 type Paths struct {
@@ -18,6 +22,8 @@ type Paths struct {
 	Store Place // the object store
 	State Place // memory that can't be rebuilt
 	Cache Place // what rye rebuilds
+
+	policies *trust.Reader // of a workspace; nil: each is parsed whenever it is read
 }
 
 // A Place is a directory or file, or the reason why there is none. The reason becomes an error where the place is needed.

@@ -53,7 +53,7 @@ func (p *Paths) RootPolicy() (*trust.Authority, error) {
 			return nil, err
 		}
 	}
-	au, err := trust.Read(s.Path, s.Origin)
+	au, err := p.policies.Read(s.Path, s.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (p *Paths) ProjectPolicy() (*trust.Authority, error) {
 	if err := ai.Inside(found.DotAI()); err != nil {
 		return nil, err
 	}
-	au, err := trust.Read(Place{Path: found.DotAI()}.Below(trust.File).Path, "project")
+	au, err := p.policies.Read(Place{Path: found.DotAI()}.Below(trust.File).Path, "project")
 	if err != nil || au.File == nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // Options says how a workspace is used. The zero value is for a program without a user to talk to.
@@ -72,6 +73,7 @@ func Unread(p Paths, o Options) *Workspace {
 	if o.Show == nil {
 		o.Show = func(path string) string { return path }
 	}
+	p.policies = new(trust.Reader)
 	return &Workspace{Paths: p, Options: o}
 }
 

@@ -3,12 +3,14 @@
 package trust
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -30,18 +32,61 @@ type Authority struct {
 	File   []byte // nil if the file doesn't exist
 }
 
+// A Reader reads policy files, each time anew, and parses one again only if it has changed: what a program asks for at every call
+// rarely has. A nil Reader remembers nothing. It is safe for many goroutines.
+type Reader struct {
+	mu   sync.Mutex
+	last map[string]*Authority // by path
+}
+
 // Read reads a policy file, without its revocation lists. A missing file is an empty policy, with a nil File.
-func Read(path, origin string) (*Authority, error) {
+func Read(path, origin string) (*Authority, error) { return (*Reader)(nil).Read(path, origin) }
+
+// Read is the function Read.
+func (r *Reader) Read(path, origin string) (*Authority, error) {
 	au := &Authority{Path: path, Origin: origin}
 	file, err := osfile.ReadIfThere("the policy", path, maxPolicy)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	au.File = file
+	if p := r.known(path, file); p != nil {
+		au.Side.Policy = p
+		return au, nil
+	}
 	if au.Side.Policy, err = policy.Parse(file); err != nil {
 		return nil, fmt.Errorf("the policy %q: %w", path, err)
 	}
+	r.remember(*au)
 	return au, nil
+}
+
+// known returns the policy that these bytes were the last time; nil if they weren't. A policy doesn't change once it is parsed.
+func (r *Reader) known(path string, file []byte) *policy.Policy {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.last[path]; old != nil && bytes.Equal(old.File, file) {
+		return old.Side.Policy
+	}
+	return nil
+}
+
+func (r *Reader) remember(au Authority) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.last) >= 4 { // more than the policies of one workspace
+		clear(r.last)
+	}
+	if r.last == nil {
+		r.last = map[string]*Authority{}
+	}
+	r.last[au.Path] = &au
 }
 
 // CheckOwn refuses a policy file that another user may write or replace.

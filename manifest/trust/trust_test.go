@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -91,5 +92,44 @@ func TestListsRefused(t *testing.T) {
 	}
 	if _, _, err := k.Update(context.Background(), au, src, false); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// A Reader gives the policy that it knows as long as the file has the same bytes.
+func TestReader(t *testing.T) {
+	var r Reader
+	path := write(t, "rye: policy/2\n")
+	read := func() *Authority {
+		t.Helper()
+		au, err := r.Read(path, "user")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return au
+	}
+	first := read()
+	if read().Side.Policy != first.Side.Policy {
+		t.Error("the same file was parsed twice")
+	}
+	changed := []byte("rye: policy/2\n\nkeys:\n  eve: {key: \"" + keytest.Eve.Public().String() + "\"}\n")
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if au := read(); len(au.Side.Policy.Sections().Keys) != 1 || !bytes.Equal(au.File, changed) {
+		t.Errorf("%+v", au)
+	}
+	for range 8 { // it doesn't grow with what it has read
+		if _, err := r.Read(write(t, "rye: policy/2\n"), "user"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(r.last) > 4 {
+		t.Errorf("%d are kept", len(r.last))
+	}
+	if err := os.WriteFile(path, []byte("rye: policy/2\n\nkeys: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(path, "user"); err == nil {
+		t.Error("an invalid policy")
 	}
 }
