@@ -16,8 +16,9 @@ const (
 	MaxRequest = 64 << 20
 )
 
-// The kinds of frames. All but the first two end the conversation.
+// The kinds of frames. All but the first three end the conversation.
 const (
+	Used    = 'u'
 	Out     = 'o'
 	Err     = 'e'
 	Exit    = 'x' // the status of the program, in 4 bytes
@@ -100,9 +101,12 @@ type reader struct {
 
 	counts [2]int64 // bytes written to the streams
 	rest   []byte   // an incomplete frame
-	err    error
-	kind   byte // of the last frame
-	text   []byte
+
+	used     bool // the guest said what it has used
+	cpu, rss int64
+	err      error
+	kind     byte // of the last frame
+	text     []byte
 }
 
 func (r *reader) Write(b []byte) (int, error) {
@@ -137,6 +141,14 @@ func (r *reader) Write(b []byte) (int, error) {
 func (r *reader) frame(kind byte, b []byte) {
 	to, count := r.out, &r.counts[0]
 	switch kind {
+	case Used:
+		if len(b) != 16 {
+			r.err = errFrame
+			return
+		}
+		at := func(b []byte) int64 { return int64(min(binary.BigEndian.Uint64(b), 1<<50)) }
+		r.used, r.cpu, r.rss = true, at(b), at(b[8:])
+		return
 	case Out:
 	case Err:
 		to, count = r.errs, &r.counts[1]

@@ -7,11 +7,13 @@
 // input of the tool's code. It answers on its standard output in frames:
 //
 //	1 byte   kind: 'o' and 'e' what the code writes to its standard streams, 'x' its exit status (4 bytes), 'v' its value,
-//	         't' what ended it, 'n' why it can't run: nothing happened
+//	         't' what ended it, 'n' why it can't run: nothing happened; 'u' what the child has used so far: milliseconds of the
+//	         processor and bytes of memory, 8 bytes each
 //	4 bytes  length, big-endian, at most MaxFrame, except that of a value
 //	…        that many bytes
 //
-// A frame of one of the last four kinds ends the conversation. What the child writes to its standard error is the interpreter's
+// A frame of 'x', 'v', 't' or 'n' ends the conversation. A child that is kept (Pool) then reads the next request, and tells what
+// it has used before it ends one. What the child writes to its standard error is the interpreter's
 // own and explains why there was no such frame.
 package guest
 
@@ -79,6 +81,11 @@ func (h *Host) Run(ctx context.Context, c Call) (*End, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.end(o, complaint.String())
+}
+
+// end is how a call ended whose guest has ended, or has answered.
+func (r *reader) end(o *sandbox.Outcome, complaint string) (*End, error) {
 	e := &End{Outcome: *o, Kind: r.kind, Text: r.text}
 	e.Usage["stdout_bytes"], e.Usage["stderr_bytes"] = r.counts[0], r.counts[1]
 	switch {
@@ -91,9 +98,9 @@ func (h *Host) Run(ctx context.Context, c Call) (*End, error) {
 	case r.kind != 0 && r.kind != Refused:
 		e.Ended = "" // the code had ended before the limit
 	case o.Ended == "":
-		text, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(complaint.String(), "\ufffd")), "\n\n") // stacks follow
+		text, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(complaint, "\ufffd")), "\n\n") // stacks follow
 		e.Broken = "the guest ended without an answer: " + text
-		if outOfMemory(complaint.String()) {
+		if outOfMemory(complaint) {
 			e.Ended = "memory"
 		}
 	}

@@ -74,4 +74,11 @@
 // The child reads one JSON object from standard input, the fields of request: where the file is, what is called with which
 // parameters, steps, memory, and the granted paths. It writes one to standard output, {"value": …}, or {"reason": "…",
 // "ended": "…"}. Without either it broke, and the end of its standard error says of what.
+//
+// # Kept children
+//
+// A child that has answered waits for the next call, one at a time, of the same caller, set, tool and chain, with the same files,
+// sandbox and limits (guest.Pool). Each call reads the files again and has an interpreter, globals and a view of files of its own.
+// After a limit or a cancellation the child is ended, and so it is when a path that was granted is another file or directory than
+// when it began. An action that may write has a child of its own, and so has one with something denied in what it may read.
 package starlark

@@ -58,15 +58,27 @@ func (a *end) bytes() []byte {
 	return text
 }
 
-// Guest is the main function of the guest: it reads a request from in, runs it, answers to out, and returns the exit status. It
-// limits the memory of the whole process.
+// Guest is the main function of the guest: it reads a request from in, runs it, answers to out, and so on until there is none. It
+// returns the exit status. It limits the memory of the whole process.
 func Guest(in io.Reader, out io.Writer) int {
-	w, r := guest.NewWriter(out), new(request)
-	if err := guest.Read(in, r); err != nil {
-		w.Frame(guest.Refused, guest.Cut(err.Error()))
-		return 2
-	}
 	debug.SetMaxStack(maxStack)
+	w := guest.NewWriter(out)
+	for first := true; ; first = false {
+		r := new(request)
+		if err := guest.Read(in, r); !first && errors.Is(err, io.EOF) {
+			return 0
+		} else if err != nil {
+			w.Frame(guest.Refused, guest.Cut(err.Error()))
+			return 2
+		}
+		if r.serve(w) != nil {
+			return 2
+		}
+	}
+}
+
+// serve runs a request. Nothing of it is left for the next one: every program has modules and a thread of its own.
+func (r *request) serve(w *guest.Writer) error {
 	debug.SetMemoryLimit(r.Memory / 4 * 3)
 	var ended atomic.Bool
 	defer ended.Store(true)
@@ -75,10 +87,11 @@ func Guest(in io.Reader, out io.Writer) int {
 		w.Frame(guest.Value, (&end{ended: "memory"}).bytes())
 		syscall.Exit(1)
 	})
-	if w.Frame(guest.Value, r.run(w.Stream(guest.Err)).bytes()) != nil {
-		return 2
+	answer := r.run(w.Stream(guest.Err)).bytes()
+	if err := w.Used(); err != nil {
+		return err
 	}
-	return 0
+	return w.Frame(guest.Value, answer)
 }
 
 // options is the language as specified, with sets, and with if and for outside of functions. There is no while and no

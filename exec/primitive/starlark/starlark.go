@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/answer"
@@ -19,7 +20,19 @@ import (
 type Starlark struct {
 	Machine *sandbox.Machine
 	Self    []string // an absolute path and arguments that start this binary so that it calls Guest
+
+	once sync.Once
+	kept *guest.Pool
 }
+
+// pool keeps guests.
+func (s *Starlark) pool() *guest.Pool {
+	s.once.Do(func() { s.kept = &guest.Pool{Host: guest.Host{Machine: s.Machine, Self: s.Self, Env: guestEnv}} })
+	return s.kept
+}
+
+// Close implements primitive.Closer.
+func (s *Starlark) Close() error { return s.pool().Close() }
 
 // DefaultSteps is how many steps a script may take by default.
 const DefaultSteps = 1_000_000_000
@@ -38,10 +51,13 @@ func (s *Starlark) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 	output := answer.New(to, stop)
 	spec := a.Sandbox
 	spec.Limits.Wall = a.Wall()
-	host := guest.Host{Machine: s.Machine, Self: s.Self, Env: guestEnv}
-	end, err := host.Run(inner, guest.Call{
-		Sandbox: spec, Request: r, Dir: filepath.Dir(r.File), Out: output.Stdout(), Errs: output.Stderr(), Stop: stop,
-	})
+	call := guest.Call{Sandbox: spec, Request: r, Dir: filepath.Dir(r.File), Out: output.Stdout(), Errs: output.Stderr(), Stop: stop}
+	var end *guest.End
+	if key := shared(a, &call); key != "" {
+		end, err = s.pool().Run(inner, call, key, func(e *guest.End) bool { return !limited(e) })
+	} else {
+		end, err = s.pool().Host.Run(inner, call)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +119,24 @@ func whole(v any) uint64 {
 	return 0
 }
 
+// endOf reads how a script has ended.
+func endOf(end *guest.End) map[string]any {
+	answered, _ := jcs.Parse(end.Text)
+	object, _ := answered.(map[string]any)
+	return object
+}
+
+// limited reports whether a limit has ended a script, or nothing is known of its end.
+func limited(end *guest.End) bool {
+	object := endOf(end)
+	ended, _ := object["ended"].(string)
+	return object == nil || ended != "" || end.Ended != ""
+}
+
 // result makes the result of the script out of the guest's.
 func result(r *primitive.Result, end *guest.End) {
 	r.Value = nil
-	answered, _ := jcs.Parse(end.Text)
-	object, _ := answered.(map[string]any)
+	object := endOf(end)
 	value, has := object["value"]
 	reason, failed := object["reason"].(string)
 	switch {

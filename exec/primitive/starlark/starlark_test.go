@@ -29,22 +29,25 @@ func TestPrimitive(t *testing.T) {
 			text := strings.Repeat("0123456789", n/10+1)
 			return action(t, echo, map[string]any{"v": text}), []byte(`"` + text + "\"\n")
 		},
-		Forever: func(t testing.TB) primitivetest.Endless {
-			dir := realDir(t)
-			a := action(t, "def main(params):\n    print('x')\n    fs.write('begun', '')\n    for i in range(1 << 60):\n        pass\n", nil)
-			a.Config["steps"] = int64(1 << 50)
-			return primitivetest.Endless{
-				Action: granted(a, dir, nil, []string{"."}),
-				Begun: func() bool {
-					_, err := os.Stat(filepath.Join(dir, "begun"))
-					return err == nil
-				},
-				Left: func() []string { return alive(t) },
-			}
-		},
-		Wrong: wrong(),
-		Tries: tries(),
+		Forever: forever,
+		Wrong:   wrong(),
+		Tries:   tries(),
 	})
+}
+
+// forever makes an action that doesn't end.
+func forever(t testing.TB) primitivetest.Endless {
+	dir := realDir(t)
+	a := action(t, "def main(params):\n    print('x')\n    fs.write('begun', '')\n    for i in range(1 << 60):\n        pass\n", nil)
+	a.Config["steps"] = int64(1 << 50)
+	return primitivetest.Endless{
+		Action: granted(a, dir, nil, []string{"."}),
+		Begun: func() bool {
+			_, err := os.Stat(filepath.Join(dir, "begun"))
+			return err == nil
+		},
+		Left: func() []string { return alive(t) },
+	}
 }
 
 // with returns an action with another value in its configuration.

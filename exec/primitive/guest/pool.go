@@ -1,0 +1,321 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+const (
+	// maxIdle is how many guests are kept that do nothing, and idleTime for how long.
+	maxIdle  = 8
+	idleTime = time.Minute
+	// lastWord is how long a guest may take to end when its input has.
+	lastWord = time.Second
+	// unlimited is more time than a guest lives: each call has its own.
+	unlimited = math.MaxInt32 * time.Second
+)
+
+// A Pool makes calls in guests that it keeps for the next call of the same key. A guest makes one call at a time. It takes no
+// other one after it was cancelled or a limit ended its call, when it has used much of what its limits give it for its life, when
+// a file of its sandbox has been replaced, and when it has done nothing for a minute. It is safe for many goroutines.
+type Pool struct {
+	Host
+
+	mu     sync.Mutex
+	closed bool
+	idle   []*kept        // the longest idle one first
+	all    sync.WaitGroup // guests that haven't ended
+}
+
+var errClosed = errors.New("the program is ending")
+
+// Run makes a call, as Host.Run does. Calls with the same key share a guest, so all that its sandbox depends on, beside the time and
+// the output, must be in the key. keep says by the end of a call whether the guest may have another one.
+func (p *Pool) Run(ctx context.Context, c Call, key string, keep func(*End) bool) (*End, error) {
+	if len(p.Self) == 0 {
+		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level, Missing: []string{"a child process: missing in this program"}}
+	}
+	head, err := appendRequest(nil, c.Request)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	spec := c.Sandbox
+	spec.Limits = spec.Limits.OrDefaults()
+	k, err := p.take(key, spec, c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{out: c.Out, errs: c.Errs, left: spec.Limits.Output, stop: func() {}}
+	e, err := k.call(ctx, head, r, spec.Limits.Wall)
+	if err == nil && r.err == nil && len(r.rest) == 0 && r.used && k.fresh(spec.Limits) && keep(e) {
+		p.give(k)
+	} else {
+		p.end(k, 0)
+	}
+	return e, err
+}
+
+// take returns a guest that does nothing else.
+func (p *Pool) take(key string, spec sandbox.Spec, dir string) (*kept, error) {
+	var files []fs.FileInfo
+	for _, at := range spec.Read {
+		info, _ := os.Lstat(at) // what isn't there is refused when the guest starts
+		files = append(files, info)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errClosed
+	}
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		k := p.idle[i]
+		if k.key != key {
+			continue
+		}
+		p.idle = slices.Delete(p.idle, i, i+1)
+		if k.timer.Stop(); k.alive() && slices.EqualFunc(k.files, files, same) {
+			return k, nil
+		}
+		go p.end(k, 0)
+	}
+	k, err := p.start(spec, dir)
+	if err != nil {
+		return nil, err
+	}
+	k.key, k.files = key, files
+	return k, nil
+}
+
+// same reports whether a path is what it was: a guest has the files that were there when it began, wherever they are now.
+func same(old, now fs.FileInfo) bool {
+	return old != nil && now != nil && os.SameFile(old, now)
+}
+
+// give keeps a guest for the next call.
+func (p *Pool) give(k *kept) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		go p.end(k, lastWord)
+		return
+	}
+	k.timer = time.AfterFunc(idleTime, func() { p.expire(k) })
+	p.idle = append(p.idle, k)
+	if len(p.idle) > maxIdle {
+		over := p.idle[0]
+		over.timer.Stop()
+		p.idle = slices.Delete(p.idle, 0, 1)
+		go p.end(over, lastWord)
+	}
+}
+
+// expire ends a guest that was idle for long enough.
+func (p *Pool) expire(k *kept) {
+	p.mu.Lock()
+	i := slices.Index(p.idle, k)
+	if i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
+	}
+	p.mu.Unlock()
+	if i >= 0 {
+		p.end(k, lastWord)
+	}
+}
+
+// Close ends the guests that do nothing. It returns when the calls of the others have ended too.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for _, k := range p.idle {
+		k.timer.Stop()
+		go p.end(k, lastWord)
+	}
+	p.idle = nil
+	p.mu.Unlock()
+	p.all.Wait()
+	return nil
+}
+
+// end ends a guest, and returns when nothing of it is left.
+func (p *Pool) end(k *kept, grace time.Duration) {
+	k.to.Close()
+	if grace > 0 {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-k.over:
+		case <-timer.C:
+		}
+	}
+	k.stop()
+	<-k.over
+	p.all.Done()
+}
+
+// A kept is a guest that outlives its calls.
+type kept struct {
+	key       string
+	files     []fs.FileInfo // that its sandbox may read, when it began
+	to        *os.File      // its standard input
+	stop      context.CancelFunc
+	complaint *proc.Head
+	said      chan struct{} // has something when a call is over, for the guest
+	over      chan struct{} // closed when nothing of it is left
+	timer     *time.Timer   // while it is idle
+	calls     int
+	cpu, rss  int64 // so far: milliseconds, bytes
+
+	mu       sync.Mutex
+	reader   *reader // of the call that it has
+	level    floor.Level
+	enforced []string
+
+	// Once over is closed:
+	outcome *sandbox.Outcome
+	err     error
+}
+
+// start starts a guest. The mutex is held.
+func (p *Pool) start(spec sandbox.Spec, dir string) (*kept, error) {
+	in, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	k := &kept{to: to, stop: stop, complaint: &proc.Head{Room: maxComplaint}, said: make(chan struct{}, 1), over: make(chan struct{})}
+	spec.Most, spec.Network = true, sandbox.Network{}
+	spec.Limits.Wall, spec.Limits.Output = unlimited, math.MaxInt64/2
+	spec.Trying = k.trying
+	p.all.Add(1)
+	go func() {
+		k.outcome, k.err = p.Machine.Run(ctx, spec, proc.Command{
+			Path: p.Self[0], Args: p.Self[1:], Env: p.Env, Dir: dir, Stdin: in, Stdout: k, Stderr: k.complaint,
+		})
+		in.Close()
+		stop()
+		close(k.over)
+	}()
+	return k, nil
+}
+
+// trying notes what is enforced.
+func (k *kept) trying(level floor.Level, enforced []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.level, k.enforced = level, enforced
+}
+
+func (k *kept) alive() bool {
+	select {
+	case <-k.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// fresh reports whether a guest has nearly all of its limits left for the next call: what is measured of it is a whole life.
+func (k *kept) fresh(l sandbox.Limits) bool {
+	return k.cpu <= l.CPU.Milliseconds()/100 && k.rss <= l.Memory/4
+}
+
+// Write takes what the guest says.
+func (k *kept) Write(b []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.reader
+	if r == nil { // it wasn't asked
+		k.stop()
+		return len(b), nil
+	}
+	r.Write(b)
+	if r.kind != 0 || r.err != nil {
+		select {
+		case k.said <- struct{}{}:
+		default:
+		}
+	}
+	return len(b), nil
+}
+
+// told reports whether a call is over for the guest, and doesn't listen any more if it is.
+func (k *kept) told(r *reader) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.kind == 0 && r.err == nil {
+		return false
+	}
+	k.reader = nil
+	return true
+}
+
+func (k *kept) listen(r *reader) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reader = r
+}
+
+// call makes a call.
+func (k *kept) call(ctx context.Context, head []byte, r *reader, wall time.Duration) (*End, error) {
+	began, first := time.Now(), k.calls == 0
+	k.calls++
+	k.listen(r)
+	wrote := make(chan struct{})
+	go func() {
+		k.to.Write(head) // if it fails, the guest has ended
+		close(wrote)
+	}()
+	timer := time.NewTimer(wall)
+	defer timer.Stop()
+	ended := ""
+	select {
+	case <-k.said:
+	case <-k.over:
+	case <-timer.C:
+		ended = "timeout"
+	case <-ctx.Done():
+		ended = "cancelled"
+	}
+	if ended != "" || !k.told(r) {
+		k.stop()
+		<-k.over
+	}
+	late := time.AfterFunc(lastWord, k.stop) // it has answered what it hasn't read
+	<-wrote
+	late.Stop()
+	k.listen(nil)
+	o := &sandbox.Outcome{Ended: ended, Usage: map[string]int64{}}
+	if !k.alive() {
+		if k.outcome == nil && first {
+			return nil, k.err
+		}
+		if k.outcome != nil {
+			*o = *k.outcome
+			if ended != "" || o.Ended == "cancelled" {
+				o.Ended = ended // it was this that stopped it
+			}
+		}
+	}
+	k.mu.Lock()
+	o.Level, o.Enforced = k.level, k.enforced
+	k.mu.Unlock()
+	if r.used || !first {
+		o.Usage = map[string]int64{"written": 0, "cpu_ms": max(0, r.cpu-k.cpu), "max_rss": r.rss}
+	}
+	o.Usage["wall_ms"] = time.Since(began).Milliseconds()
+	k.cpu, k.rss = r.cpu, r.rss
+	return r.end(o, k.complaint.String())
+}

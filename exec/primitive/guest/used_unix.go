@@ -1,0 +1,23 @@
+//go:build unix
+
+package guest
+
+import (
+	"encoding/binary"
+	"runtime"
+	"syscall"
+)
+
+// Used says what this process has used so far.
+func (w *Writer) Used() error {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return err
+	}
+	rss := int64(u.Maxrss)
+	if runtime.GOOS != "darwin" {
+		rss <<= 10
+	}
+	cpu := (u.Utime.Nano() + u.Stime.Nano()) / 1e6
+	return w.Frame(Used, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(cpu)), uint64(rss)))
+}
