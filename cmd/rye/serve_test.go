@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 )
 
 // serve is "serve DIR": an https server of DIR on this machine. WEB and WEBHOST have its address, SSL_CERT_FILE its
@@ -36,6 +37,14 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		who := r.Header.Get("Authorization")
 		w.Header().Set("X-Who", who)
 		w.Write([]byte(cas.Sum([]byte(who)).String() + " " + who))
+	})
+	tools := mcptest.Handler(mcptest.Options{})
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer canary-5d41402abc" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		tools.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("/agent", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.UserAgent())) })
 	mux.HandleFunc("/much", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("x" + strings.Repeat("ä", 300_000))) })
