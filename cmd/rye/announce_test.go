@@ -5,8 +5,48 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// pose is "pose NAME": bin/NAME is this program, which does what posing says.
+func pose(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: pose NAME")
+	}
+	self, err := os.Executable()
+	ts.Check(err)
+	ts.Check(os.MkdirAll(ts.MkAbs("bin"), 0o777))
+	at := ts.MkAbs(filepath.Join("bin", args[0]))
+	if os.Link(self, at) == nil {
+		return
+	}
+	b, err := os.ReadFile(self)
+	ts.Check(err)
+	ts.Check(os.WriteFile(at, b, 0o777))
+}
+
+// posing returns what this program does under the name of another: as node it is a server that announces what the file that it
+// is given says, and as npm it lists one package.
+func posing() func() {
+	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
+	case "node":
+		return announceMain
+	case "npm":
+		return func() {
+			const list = `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/server": {"version": "1.0.0", "integrity": "sha512-%s==", "bin": "main.js"}}}`
+			if err := os.WriteFile("package-lock.json", fmt.Appendf(nil, list, strings.Repeat("A", 86)), 0o666); err != nil || os.Args[len(os.Args)-1] != "server@1.0.0" {
+				fmt.Fprintln(os.Stderr, "out of cheese", err)
+				syscall.Exit(1)
+			}
+			syscall.Exit(0)
+		}
+	}
+	return nil
+}
 
 // announceMain is an MCP server on standard input and output: "announce FILE" announces the tools of a JSON file, or of the
 // argument itself if that is a list. If the file has an object, it has the tools, instructions, prompts and resources. A call

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && strings.Contains(filepath.Base(os.Args[0]), ".test") {
 		main()
 	}
+	if name := posing(); name != nil {
+		name()
+	}
 	testscript.Main(m, map[string]func(){
 		"rye":      main,
 		"probe":    probeMain,
@@ -76,7 +79,7 @@ func scriptParams() testscript.Params {
 			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve,
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
 			"calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest, "take": take, "absent": absent,
-			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap,
+			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap, "pose": pose,
 		},
 	}
 }

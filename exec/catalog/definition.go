@@ -166,15 +166,16 @@ func (a *Announcement) Flags(others flags.Others) (all []flags.Flag) {
 
 // value is the announcement as Parse reads it.
 func (a *Announcement) value() map[string]any {
-	m := maps.Clone(a.Others)
-	if m == nil {
-		m = map[string]any{}
-	}
+	m := map[string]any{}
+	maps.Copy(m, a.Others)
 	list := make([]any, len(a.Tools))
 	for i, d := range a.Tools {
 		list[i] = map[string]any(d)
 	}
-	m["server"], m["protocol"], m["instructions"], m["tools"] = a.Server, a.Protocol, a.Instructions, list
+	if a.Server != nil {
+		m["server"] = a.Server
+	}
+	m["protocol"], m["instructions"], m["tools"] = a.Protocol, a.Instructions, list
 	m["prompts"], m["resources"] = anys(a.Prompts), anys(a.Resources)
 	return m
 }
@@ -188,7 +189,7 @@ func anys(all []map[string]any) []any {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (a *Announcement) MarshalJSON() ([]byte, error) { return jcs.Append(nil, clean(a.value())) }
+func (a *Announcement) MarshalJSON() ([]byte, error) { return jcs.Append(nil, a.value()) }
 
 // UnmarshalJSON implements json.Unmarshaler. It is strict, as everything that reads what a server has sent.
 func (a *Announcement) UnmarshalJSON(b []byte) error {
@@ -201,14 +202,6 @@ func (a *Announcement) UnmarshalJSON(b []byte) error {
 		*a = *read
 	}
 	return err
-}
-
-// clean makes nil what is a nil map inside an interface.
-func clean(m map[string]any) map[string]any {
-	if v, ok := m["server"].(map[string]any); ok && v == nil {
-		delete(m, "server")
-	}
-	return m
 }
 
 var _ json.Marshaler = (*Announcement)(nil)

@@ -14,7 +14,7 @@ import (
 )
 
 // MaxAnnouncement bounds what is kept of a server, in bytes.
-const MaxAnnouncement = 64 << 20
+const MaxAnnouncement = 8 << 20
 
 // A Memory keeps what servers announced when they were last asked, below the state directory: of each space a directory,
 // and in it a file NAME.json of each server.

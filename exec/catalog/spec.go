@@ -243,13 +243,8 @@ func (s *Spec) Executables() (all []Executable) {
 	return all
 }
 
-// PathOfServer is the file of a server's item in a space, and PathOfTool that of one of its tools.
+// PathOfServer is the file of a server's item in a space.
 func PathOfServer(name string) string { return path.Join("tools", ServersDir, name+".yaml") }
-
-// PathOfTool is the file of a tool's item in a space.
-func PathOfTool(server, tool string) string {
-	return "tools/" + strings.TrimPrefix(ToolRef(server, tool).String(), "tool:") + ".yaml"
-}
 
 // AddSecrets lets the server have secrets: NAME, which a header may use as ${VARIABLE}, or NAME=VARIABLE, which the server's
 // process has as that variable.

@@ -40,10 +40,10 @@ func (c *Consent) rows() (rows [][]string) {
 		rows = append(rows, []string{e.Field, e.Value})
 	}
 	for _, p := range c.Programs {
-		rows = append(rows, []string{"program", strings.TrimSpace(p.Path + "  " + p.Version), "blake3:" + p.Digest.Short()})
+		rows = append(rows, []string{"program", p.Path + "  blake3:" + p.Digest.Short()})
 	}
 	for _, p := range c.Packages {
-		rows = append(rows, []string{"package", p.Name, "blake3:" + p.Digest.Short()})
+		rows = append(rows, []string{"package", p.Name + "  blake3:" + p.Digest.Short()})
 	}
 	return append(rows, grantRows(c.Grants.Read, c.Grants.Write, c.Grants.Network, c.Grants.Secrets, c.Grants.Withheld)...)
 }
@@ -78,6 +78,6 @@ func sayRows(a *cli.App, rows [][]string) {
 		width = max(width, len(cli.Escape(r[0], a.Term.Ascii)))
 	}
 	for _, r := range rows {
-		a.Term.Say("  ", "%s  %s", []any{a.Term.Pad(r[0], width), strings.Join(r[1:], "  ")})
+		a.Term.Say("  ", "%s  %s", []any{a.Term.Pad(r[0], width), r[1]})
 	}
 }
