@@ -28,7 +28,8 @@ type Client struct {
 	HTTP    *httpclient.Client // reaches servers
 	Version string             // of rye, which servers are told
 
-	idle time.Duration // 0: idleTime
+	idle   time.Duration // 0: idleTime
+	settle time.Duration // 0: lastWord
 
 	mu     sync.Mutex
 	closed bool
@@ -78,7 +79,7 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 		if k, err = c.take(inner, a, q, dial); k == nil {
 			return nil, err
 		}
-		x = &call{request: q, connection: k, to: to, cancel: cancel, began: began, told: make(chan string, 64)}
+		x = &call{request: q, connection: k, to: to, left: q.output, cancel: cancel, began: began, told: make(chan string, 64)}
 		if err == nil {
 			err = x.make(inner)
 		}
@@ -137,6 +138,7 @@ type call struct {
 	cancel context.CancelCauseFunc
 	began  time.Time
 	told   chan string // progress
+	left   int64       // bytes that the sink may still get
 
 	sent     bool // the server was asked to do it
 	unusable bool // the connection is
@@ -153,13 +155,16 @@ type sinkError struct{ error }
 func (x *call) make(ctx context.Context) error {
 	if x.tool == "" {
 		v, err := x.announcement(ctx)
-		x.value = v
-		if err == nil {
-			err = x.emit()
+		if err != nil {
+			x.unusable = ctx.Err() != nil // it was asked, and may never answer
+			return err
 		}
-		return err
+		x.value = v
+		return x.emit()
 	}
 	if err := x.check(ctx); err != nil {
+		_, asked := errors.AsType[*listError](err)
+		x.unusable = asked && ctx.Err() != nil
 		return err
 	}
 	token := x.last.Add(1)
@@ -182,7 +187,7 @@ func (x *call) make(ctx context.Context) error {
 	for {
 		select {
 		case text := <-x.told:
-			if lost == nil && x.to != nil {
+			if x.left -= int64(len(text) + 1); lost == nil && x.to != nil && x.left >= 0 {
 				if err := x.to.Emit(primitive.Stderr, []byte(text+"\n")); err != nil {
 					lost = &sinkError{err}
 					x.cancel(lost)
@@ -209,7 +214,7 @@ func (x *call) settles(t *track) bool {
 	if _, here := x.peer.(*process); !here {
 		return true
 	}
-	timer := time.NewTimer(lastWord)
+	timer := time.NewTimer(cmp.Or(x.client.settle, lastWord))
 	defer timer.Stop()
 	select {
 	case <-t.settled:
@@ -253,7 +258,7 @@ func (x *call) emit() error {
 		x.value, x.failed, x.failure = nil, true, fmt.Sprintf("the server %q answered what can't be passed on: %v", x.server, err)
 		return nil
 	}
-	if int64(len(line))+1 > x.output {
+	if int64(len(line))+1 > x.left {
 		x.value, x.large = nil, true
 		return &brokenError{fmt.Sprintf("the answer has more than %d bytes", x.output), true}
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
+// maxMessage is how many bytes a message may have whatever is declared.
+const maxMessage = 64 << 20
+
 // A request is what an action asks for.
 type request struct {
 	server     string // what messages call it
@@ -32,7 +35,7 @@ func newRequest(a *primitive.Action) (*request, error) {
 	q := &request{server: serverOf(a), wall: a.Wall(), arguments: map[string]any{}, message: MaxMessage}
 	q.output = a.Sandbox.Limits.OrDefaults().Output
 	if n := a.Sandbox.Limits.Output; n > 0 {
-		q.message = n
+		q.message = min(n, maxMessage)
 	}
 	if q.wall <= 0 {
 		q.wall = sandbox.DefaultLimits().Wall

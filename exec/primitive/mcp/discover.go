@@ -51,6 +51,11 @@ func (x *call) check(ctx context.Context) error {
 	return nil
 }
 
+// A listError says that the server didn't list its tools.
+type listError struct{ error }
+
+func (e *listError) Unwrap() error { return e.error }
+
 // definitions returns what the server announces, of each tool by its name. It lists the tools if they may be others.
 func (k *connection) definitions(ctx context.Context) (map[string]definition, error) {
 	select {
@@ -85,7 +90,7 @@ func (k *connection) definitions(ctx context.Context) (map[string]definition, er
 	})
 	if err != nil {
 		k.stale.Store(true)
-		return nil, err
+		return nil, &listError{err}
 	}
 	k.tools = make(map[string]definition, len(list))
 	for _, t := range list {

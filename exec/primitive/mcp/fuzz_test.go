@@ -62,7 +62,7 @@ func FuzzValue(f *testing.F) {
 		if err != nil {
 			return
 		}
-		x := &call{request: &request{server: "s", output: 1 << 20}, value: v}
+		x := &call{request: &request{server: "s"}, left: 1 << 20, value: v}
 		if err := x.emit(); err == nil && !x.failed {
 			if _, err := jcs.Append(nil, x.value); err != nil {
 				t.Errorf("%v: %v", x.value, err)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
@@ -60,7 +61,7 @@ func self(t testing.TB) string {
 
 // client returns a new client, which is closed with the test.
 func client(t testing.TB) *Client {
-	c := &Client{Machine: sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}}), HTTP: &httpclient.Client{}, Version: "test"}
+	c := &Client{Machine: sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}}), HTTP: &httpclient.Client{}, Version: "test", settle: 100 * time.Millisecond}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -129,18 +130,29 @@ func listener(t testing.TB) (address string, reached func() bool) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	var came atomic.Bool
+	var came atomic.Int64
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			came.Store(true)
+			came.Add(1)
 			c.Close()
 		}
 	}()
-	return l.Addr().String(), came.Load
+	own := int64(0)
+	return l.Addr().String(), func() bool {
+		// Earlier connections are accepted first, and this one when its end is seen.
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		own++
+		c.Read(make([]byte, 1))
+		return came.Load() > own
+	}
 }
 
 func withCancel(t testing.TB) (context.Context, func()) { return context.WithCancel(t.Context()) }

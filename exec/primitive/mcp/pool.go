@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,11 @@ func (c *Client) take(ctx context.Context, a *primitive.Action, q *request, dial
 		return nil, errClosed
 	}
 	k := c.kept[q.key]
-	if k != nil && k.users == 0 && k.peer.dead() {
-		c.drop(k) // it ended when nothing used it
-		go k.end(0)
+	if k != nil && k.peer.dead() {
+		c.drop(k)
+		if k.users == 0 {
+			go k.end(0)
+		}
 		k = nil
 	}
 	if k == nil {
@@ -154,7 +157,7 @@ func (c *Client) give(k *connection, retire bool) {
 			over = append(over, k)
 		} else {
 			k.idle = time.Now()
-			k.timer = time.AfterFunc(c.idleTime(), func() { c.expire(k) })
+			k.timer = time.AfterFunc(cmp.Or(c.idle, idleTime), func() { c.expire(k) })
 			over = c.surplus()
 		}
 	}
@@ -166,13 +169,6 @@ func (c *Client) give(k *connection, retire bool) {
 			go o.end(lastWord)
 		}
 	}
-}
-
-func (c *Client) idleTime() time.Duration {
-	if c.idle > 0 {
-		return c.idle
-	}
-	return idleTime
 }
 
 // surplus takes away the longest idle connections of too many. The mutex is held.
@@ -194,7 +190,7 @@ func (c *Client) surplus() []*connection {
 	return idle
 }
 
-// drop takes away a connection that nothing uses. The mutex is held.
+// drop lets a connection take no more calls. The mutex is held.
 func (c *Client) drop(k *connection) {
 	k.retired = true
 	delete(c.kept, k.key)

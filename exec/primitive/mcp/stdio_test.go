@@ -394,12 +394,15 @@ func TestCancelBeside(t *testing.T) {
 		return stop, r
 	}
 	// A server that answers a cancelled call is kept.
+	short := c.settle
+	c.settle = time.Minute
 	stop, polite := begin("polite")
 	stop()
 	all.Wait()
 	if polite.Ended != "cancelled" || len(c.kept) != 1 {
 		t.Errorf("%+v, %d kept", polite, len(c.kept))
 	}
+	c.settle = short
 	stopA, a := begin("a")
 	stopB, b := begin("b")
 	stopA()
