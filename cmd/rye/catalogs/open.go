@@ -12,8 +12,10 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/exec/secret"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -113,7 +115,7 @@ func ask(ctx context.Context, a *cli.App, p catalog.Preparer, s *catalog.Server)
 	defer plan.Close()
 	r, err := plan.Run(ctx, nil)
 	if err == nil && r.Status != record.OK {
-		err = runs.CallFault(a, plan, r)
+		err = failed(a, plan, r, s)
 	}
 	if err != nil {
 		return nil, "", unasked(a, s, err)
@@ -121,6 +123,28 @@ func ask(ctx context.Context, a *cli.App, p catalog.Preparer, s *catalog.Server)
 	announced, err := catalog.Parse(r.Value)
 	return announced, r.ID, err
 }
+
+// failed is the error of a call that a server has answered with no, or not at all.
+func failed(a *cli.App, plan *exec.Plan, r *exec.Result, s *catalog.Server) error {
+	f := runs.CallFault(a, plan, r)
+	if r.Trouble == nil || r.Trouble.Status != statusUnauthorized || s.Spec.URL == "" {
+		return f
+	}
+	// The token is a secret, which the header of the server's item names.
+	name := s.Name + "-token"
+	variable, err := secret.Variable(name)
+	if err != nil {
+		return f
+	}
+	g := fault.New(fault.AuthRequired, "the server %q wants to know who asks: it answered 401", s.Name).On("url", s.Spec.URL).From(f)
+	g.Try(fault.Command("rye auth login", name, s.Spec.URL))
+	if slices.Contains(a.Args, "add") {
+		g.Try(a.With("--secret", name, "--header", "Authorization: Bearer ${"+variable+"}"))
+	}
+	return g.Because("a policy must allow it the secret: exec: {secrets: {" + name + `: ["tool:mcp/**"]}}`)
+}
+
+const statusUnauthorized = 401
 
 // unasked is the error of a server that could not be asked. The hints are about this command, not about a call of the item,
 // which may not exist.
