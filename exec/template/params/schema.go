@@ -221,6 +221,9 @@ func (c *compiler) schema(at string, v any, depth int) (*node, error) {
 
 // pointer appends a segment to a JSON pointer.
 func pointer(at, segment string) string {
+	if !strings.ContainsAny(segment, "~/") { // making a Replacer costs more than all else here
+		return at + "/" + segment
+	}
 	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
 }
 

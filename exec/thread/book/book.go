@@ -293,6 +293,10 @@ func (b *Book[T]) ends() bool {
 }
 
 func (b *Book[T]) read() error {
+	// Nearly always there is nothing new, and a reader of lines begins with room for some.
+	if info, err := b.file.Stat(); b.at > 0 && err == nil && info.Size() == b.at {
+		return nil
+	}
 	var (
 		before, own string
 		record      []byte
