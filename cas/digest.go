@@ -114,6 +114,9 @@ func (h Hasher) Digest() (d Digest) {
 	return d
 }
 
+// Clone returns a Hasher that has seen what h has.
+func (h Hasher) Clone() Hasher { return Hasher{h.h.Clone()} }
+
 // Reset makes h as new.
 func (h Hasher) Reset() { h.h.Reset() }
 
