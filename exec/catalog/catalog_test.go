@@ -325,3 +325,32 @@ func FuzzStub(f *testing.F) {
 		}
 	})
 }
+
+// An announcement that is kept is read again as what it was, and one that isn't good is an error.
+func FuzzAnnouncement(f *testing.F) {
+	f.Add([]byte(`{"server": {"name": "s"}, "protocol": "x", "instructions": "i", "tools": [{"name": "a", "title": ""}], "prompts": [{}], "resources": [{"uri": "x:"}], "more": 1}`))
+	f.Add([]byte(`{"tools": [{"name": "b"}, {"name": "a"}], "resource_templates": [3, {}]}`))
+	f.Add([]byte(`{"tools": [{"name": "a"}, {"name": "a"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		one := new(catalog.Announcement)
+		if one.UnmarshalJSON(b) != nil {
+			return
+		}
+		text, err := one.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		two := new(catalog.Announcement)
+		if err := two.UnmarshalJSON(text); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		again, err := two.MarshalJSON()
+		if err != nil || string(again) != string(text) {
+			t.Errorf("%s\n%s, %v", text, again, err)
+		}
+		if _, err := catalog.Compare("s", nil, two, flags.Others{"t": {"a"}}); err != nil {
+			t.Error(err)
+		}
+		two.Flags(nil)
+	})
+}

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,4 +72,22 @@ func TestTakePackage(t *testing.T) {
 			t.Errorf("%+v, %v", read, err)
 		}
 	}
+}
+
+// The program of a package is a file of it, whatever its list says.
+func FuzzTakePackage(f *testing.F) {
+	digest := strings.Repeat("A", 86) + "=="
+	for _, bin := range []string{`"main.js"`, `{"a": "./x.js"}`, `"../../x"`, `"a/../../x"`, `"C:\\x"`, `"x\u0000"`, `{"a": "x", "b": "y"}`} {
+		f.Add("a@1.0.0", `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/a": {"version": "1.0.0", "integrity": "sha512-`+digest+`", "bin": `+bin+`}}}`)
+	}
+	f.Fuzz(func(t *testing.T, name, list string) {
+		p, err := catalog.ParsePackage(name)
+		if err != nil || p.Take([]byte(list)) != nil {
+			return
+		}
+		below, ok := strings.CutPrefix(p.Main, "node_modules/"+p.Name+"/")
+		if !ok || below == "" || strings.Contains(below, "..") && slices.Contains(strings.Split(below, "/"), "..") || strings.ContainsAny(below, "{}$\\\x00") {
+			t.Errorf("%q of %s", p.Main, list)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -61,6 +62,9 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer o.Close()
+	if err := edit.CheckWritable(s.Item); err != nil {
+		return nil, err
+	}
 	known, changes, err := o.changes(s)
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/catalog"
@@ -46,6 +47,9 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 	}
 	defer o.Close()
+	if err := edit.CheckWritable(s.Item); err != nil {
+		return nil, err
+	}
 	all := []*ai.Item{s.Item} // the server first: without it no tool can be called
 	for _, p := range s.Tools {
 		all = append(all, p.Item)

@@ -1,6 +1,8 @@
 package catalogs
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -39,33 +41,89 @@ func changeLines(c *catalog.Change) (lines []string) {
 		lines = append(lines, "  "+c.Refused)
 	}
 	for _, t := range c.Texts {
+		from, to := apart(t.From, t.To)
 		lines = append(lines, "  "+t.Field)
 		if t.From != "" {
-			lines = append(lines, "    - "+cut(t.From, maxShown))
+			lines = append(lines, "    - "+from)
 		}
 		if t.To != "" {
-			lines = append(lines, "    + "+cut(t.To, maxShown))
+			lines = append(lines, "    + "+to)
 		}
 	}
+	short := false
 	if c.Shape != nil {
 		for _, i := range c.Shape.Items {
 			lines = append(lines, "  "+shapeLine(i))
+			short = short || shortened(i)
 		}
 	}
+	// What is signed is shown, all of it.
+	if c.State == catalog.Added || short {
+		lines = append(lines, definitionLines(c.Announced())...)
+	}
 	return append(lines, flagLines(c.Flags)...)
+}
+
+// around is how much of what is equal is shown beside what differs, in characters.
+const around = 40
+
+// apart leaves out what two long texts have in common at their beginning and end. What differs is never cut: that is where
+// something would be hidden.
+func apart(from, to string) (string, string) {
+	a, b := []rune(from), []rune(to)
+	head, tail := 0, 0
+	for head < min(len(a), len(b)) && a[head] == b[head] {
+		head++
+	}
+	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	head, tail = max(head-around, 0), max(tail-around, 0)
+	cut := func(r []rune) string {
+		text := string(r[head : len(r)-tail])
+		if head > 0 {
+			text = "…" + text
+		}
+		if tail > 0 {
+			text += "…"
+		}
+		return text
+	}
+	return cut(a), cut(b)
+}
+
+// definitionLines are all of a definition.
+func definitionLines(d catalog.Definition) (lines []string) {
+	for _, name := range []string{"title", "description", "annotations", "inputSchema", "outputSchema"} {
+		switch v := d[name].(type) {
+		case nil:
+		case string:
+			lines = append(lines, "  "+name+": "+v)
+		default:
+			if b, err := json.Marshal(v); err == nil {
+				lines = append(lines, "  "+name+": "+string(b))
+			}
+		}
+	}
+	return lines
 }
 
 func shapeLine(i shape.Item) string {
 	text := fmt.Sprintf("%s: %s at %s", i.Class, i.Kind, i.Path)
 	switch {
 	case len(i.From) > 0 && len(i.To) > 0:
-		text += fmt.Sprintf(": %s → %s", cut(string(i.From), maxShown), cut(string(i.To), maxShown))
+		text += fmt.Sprintf(": %s → %s", i.From, i.To)
 	case len(i.To) > 0:
-		text += ": " + cut(string(i.To), maxShown)
+		text += ": " + string(i.To)
 	case len(i.From) > 0:
-		text += ": was " + cut(string(i.From), maxShown)
+		text += ": was " + string(i.From)
 	}
 	return text
+}
+
+// shortened reports whether the difference has the digest of a value instead of it.
+func shortened(i shape.Item) bool {
+	return bytes.Contains(i.To, []byte(" bytes, blake3:")) || i.Kind == "undecided"
 }
 
 func flagLines(all []flags.Flag) (lines []string) {

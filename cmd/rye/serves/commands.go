@@ -5,7 +5,7 @@ import "github.com/rye-build/rye/cmd/rye/cli"
 // Commands lists the commands of this package, in the order in which the help shows them.
 func Commands() []cli.Command {
 	return []cli.Command{
-		{Path: "mcp", Group: "serve", Help: "Serve agents (Model Context Protocol)."},
+		{Path: "mcp", Group: "serve", Help: "Serve agents, and use servers (Model Context Protocol)."},
 		{
 			Path: "mcp serve", Group: "serve", Help: "Serve this project to an agent (Model Context Protocol).",
 			More: "An agent starts this command and speaks with it on standard input and output. It gets the tools search, load, execute and sign: it finds " +
