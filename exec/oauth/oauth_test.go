@@ -5,12 +5,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/oauth"
 	"github.com/rye-build/rye/exec/oauth/oauthtest"
 	"github.com/rye-build/rye/exec/secret"
@@ -91,6 +93,66 @@ func also(h http.Handler, path string, f http.HandlerFunc) http.Handler {
 	})
 }
 
+// TestClientSecret: a server without a path in its name, which gives programs a secret, gets it with each request for tokens.
+func TestClientSecret(t *testing.T) {
+	w := newWorld(t)
+	w.Issuer = w.URL
+	w.Config.Handler = also(w.Config.Handler, "/.well-known/openid-configuration", func(rw http.ResponseWriter, _ *http.Request) {
+		w.JSON(rw, object{"issuer": w.URL, "authorization_endpoint": w.URL + "/authorize?tenant=a", "token_endpoint": w.URL + "/token",
+			"registration_endpoint": w.URL + "/register", "code_challenge_methods_supported": []any{"plain", "S256"}}, nil)
+	})
+	w.Register = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusCreated)
+		io.WriteString(rw, `{"client_id": "a b", "client_secret": "s:s"}`)
+	}
+	w.Token = func(rw http.ResponseWriter, r *http.Request) {
+		if id, secret, ok := r.BasicAuth(); !ok || id != "a+b" || secret != "s%3As" {
+			t.Errorf("%q, %q, %v", id, secret, ok)
+		}
+		w.Tokens(rw, r)
+	}
+	g, err := w.login()
+	if err != nil || g.ClientSecret != "s:s" {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	s, now := w.kept(g)
+	*now = noon.Add(time.Hour)
+	if v, err := s.Get(t.Context(), "web"); v != "access-token-1" || err != nil {
+		t.Errorf("%q, %v", v, err)
+	}
+}
+
+// TestReplaced: a secret that is set again while its renewal waits is what it is then.
+func TestReplaced(t *testing.T) {
+	w := newWorld(t)
+	g, err := w.login()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, now := w.kept(g)
+	*now = noon.Add(time.Hour)
+	held, err := osfile.OpenLocked(t.Context(), filepath.Join(s.Dir, "oauth.lock"), osfile.Exclusive, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string, 1)
+	go func() {
+		v, err := s.Get(t.Context(), "web")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- v
+	}()
+	if _, err := s.Set(t.Context(), secret.Secret{Name: "web", From: "stdin"}, "set again", true); err != nil {
+		t.Fatal(err)
+	}
+	held.Close()
+	if v := <-got; v != "set again" || w.Renewed != 0 {
+		t.Errorf("%q, %d", v, w.Renewed)
+	}
+}
+
 // endless answers without end, as far as that is read.
 func endless(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
@@ -132,6 +194,13 @@ func TestMisbehaving(t *testing.T) {
 				io.WriteString(rw, `{"error": "invalid_redirect_uri"}`)
 			}
 		}, "doesn't register rye"},
+		{"a registration without an id", func(w *world) {
+			w.Register = func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Type", "application/json")
+				rw.WriteHeader(http.StatusCreated)
+				io.WriteString(rw, `{"client_id": ""}`)
+			}
+		}, "rye"},
 		{"a registration elsewhere", func(w *world) {
 			w.Register = func(rw http.ResponseWriter, r *http.Request) {
 				http.Redirect(rw, r, "/elsewhere", http.StatusTemporaryRedirect)
