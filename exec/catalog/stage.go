@@ -44,8 +44,9 @@ func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, s
 	if err := os.MkdirAll(paths.Cache.Path, 0o700); err != nil {
 		return nil, err
 	}
+	sweep(paths.Cache.Path, time.Now())
 	s := &Stage{project: osfile.Unlinked(project), o: so}
-	if s.dir, err = os.MkdirTemp(paths.Cache.Path, "stage-*"); err != nil {
+	if s.dir, err = os.MkdirTemp(paths.Cache.Path, stages); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -79,6 +80,22 @@ func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, s
 		return nil, err
 	}
 	return s, nil
+}
+
+// stages are the directories of stages in the cache, and maxStage is how old one is that a killed process has left.
+const (
+	stages   = "stage-*"
+	maxStage = 24 * time.Hour
+)
+
+// sweep removes what killed processes have left.
+func sweep(cache string, now time.Time) {
+	left, _ := filepath.Glob(filepath.Join(cache, stages)) // the pattern is good
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && now.Sub(info.ModTime()) > maxStage {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 // yaml is the stage's rye.yaml: the registries are those of the real project.

@@ -56,9 +56,21 @@ func newStage(t *testing.T, p *projecttest.Project) (*catalog.Stage, error) {
 func TestStage(t *testing.T) {
 	p := projecttest.Signed(t)
 	p.Write("rye.yaml", "packages: {npm: \"https://npm.acme.example\"}\n")
+	// What a killed process has left is removed after a day.
+	old, young := filepath.Join(p.Home, "cache", "stage-1"), filepath.Join(p.Home, "cache", "stage-2")
+	yesterday := time.Now().Add(-25 * time.Hour)
+	if err := errors.Join(os.MkdirAll(filepath.Join(old, "x"), 0o700), os.MkdirAll(young, 0o700), os.Chtimes(old, yesterday, yesterday)); err != nil {
+		t.Fatal(err)
+	}
 	st, err := newStage(t, p)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := os.Remove(young); err != nil {
+		t.Error(err)
 	}
 	if at, err := st.Registry(); at != "https://npm.acme.example" || err != nil {
 		t.Errorf("%q, %v", at, err)

@@ -87,7 +87,7 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	st.CheckStubs(s.Name, s.Spec, changes)
 	x := &Accepted{Name: c.Name, Key: k.Public().Fingerprint().String(), Tools: []catalog.Change{}, Written: []string{}, Removed: []string{},
-		Left: []string{}, DryRun: c.DryRun, next: lockCommand(s.Item.Space)}
+		Left: []string{}, DryRun: c.DryRun, next: o.next(s.Item.Space, s.Name)}
 	chosen, err := c.choose(changes, x)
 	if err != nil {
 		return nil, err

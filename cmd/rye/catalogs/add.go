@@ -14,6 +14,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 type addRun struct {
@@ -68,12 +70,18 @@ func (x *Added) Text(t *cli.Terminal) {
 	t.Note("signed with %s; next: %s", places.Short(x.Key), x.next)
 }
 
-// lockCommand is what pins the items of a space.
-func lockCommand(s *ai.Space) string {
+// next is what pins the tools of a server in a space.
+func (o *opened) next(s *ai.Space, name string) string {
 	if s.Level == ai.User {
 		return "rye lock --user"
 	}
-	return "rye lock"
+	file, err := o.Root.File(places.Running())
+	tool := catalog.ToolRef(name, "x")
+	if o.Root.Marker != workspace.MarkerFile || err != nil || len(file.Roots) == 0 ||
+		slices.ContainsFunc(file.Roots, func(r project.Root) bool { return r.Match(tool, s.Label) }) {
+		return "rye lock"
+	}
+	return fmt.Sprintf("add %q to roots in rye.yaml, then run rye lock", "tool:mcp/"+name+"/**")
 }
 
 func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -107,7 +115,7 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	ans := &Added{File: o.Name(space, s.Item.Path), Key: k.Public().Fingerprint().String(), DryRun: c.DryRun, Tools: []catalog.Change{},
-		Written: []string{}, Quarantined: []string{}, name: c.Name, next: lockCommand(space)}
+		Written: []string{}, Quarantined: []string{}, name: c.Name, next: o.next(space, c.Name)}
 	if ans.Server, err = consent(ctx, st, s); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,10 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	for _, p := range s.Tools {
 		all = append(all, p.Item)
 	}
-	x := &Removed{Name: c.Name, Removed: []string{}, DryRun: c.DryRun, next: lockCommand(s.Item.Space)}
+	x := &Removed{Name: c.Name, Removed: []string{}, DryRun: c.DryRun, next: "rye lock"}
+	if s.Item.Space.Level == ai.User {
+		x.next += " --user"
+	}
 	for _, it := range all {
 		x.Removed = append(x.Removed, it.Ref.String())
 	}

@@ -39,14 +39,14 @@ func (x *Tested) Text(t *cli.Terminal) {
 	}
 }
 
-// A project is what is really pinned, or in the spaces.
-type project struct {
+// A real session runs what is really pinned, or in the spaces.
+type real struct {
 	a *cli.App
 	*runs.Opened
 }
 
 // Prepare implements catalog.Preparer.
-func (p project) Prepare(ctx context.Context, ref model.Ref, dry bool) (*exec.Plan, error) {
+func (p real) Prepare(ctx context.Context, ref model.Ref, dry bool) (*exec.Plan, error) {
 	plan, err := p.Opened.Prepare(ctx, &exec.Call{Ref: ref, Dry: dry})
 	if err != nil {
 		f := fault.Of(runs.Reworded(p.a, err))
@@ -69,7 +69,7 @@ func (c *TestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	announced, call, err := ask(ctx, a, project{a, session}, s)
+	announced, call, err := ask(ctx, a, real{a, session}, s)
 	if logged := session.Close(); err == nil {
 		err = logged
 	}
