@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/exec/mcp"
+	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
@@ -56,6 +57,21 @@ def main(params):
             pass
     return {"greeting": "hello, " + params["name"]}
 `
+
+// A tool that this process runs itself.
+const echo = `version: "1.0.0"
+tool_type: function
+executor_id: rye/core/primitives/rye
+category: acme
+description: Echoes
+risk: read
+config: {function: echo, params: "{params_json}"}
+input_schema: {type: object, properties: {n: {type: integer}}}
+`
+
+type echoed struct {
+	N int `json:"n"`
+}
 
 // A directive that a model follows, with an input.
 const asking = "# asking\n\n```xml\n" + `<directive name="asking" version="1.0.0">
@@ -97,6 +113,8 @@ func serve(t *testing.T, globs ...string) *served {
 	s.p.Write(".git/HEAD", "")
 	s.must(key.OpenDir(filepath.Join(s.p.Home, ".ai", "keys")).Add("alice", keytest.Alice, ""))
 	s.edit("1.0.0")
+	s.p.Write(".ai/tools/acme/echo.yaml", echo)
+	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/echo"}, keytest.Alice)
 	for i := range 12 {
 		id := fmt.Sprintf("note%02d", i)
 		s.p.Write(".ai/knowledge/acme/"+id+".md", "---\nid: "+id+"\ntitle: "+strings.Repeat("A long title ", 20)+
@@ -207,7 +225,9 @@ func (s *served) openDir(ctx context.Context, dir string) (*session.Session, fun
 	}
 	self, err := os.Executable()
 	s.must(err)
-	opened, err := session.Open(ctx, w, session.Options{Self: self})
+	opened, err := session.Open(ctx, w, session.Options{Self: self, Functions: func(*session.Session) function.Functions {
+		return function.Functions{"echo": function.Of(nil, func(ctx context.Context, _ *function.Call, p echoed) (any, error) { return function.Yes(p) })}
+	}})
 	if err != nil {
 		w.Close()
 		return nil, nil, err
