@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -579,5 +580,30 @@ func TestAsks(t *testing.T) {
 	}
 	if got := c.Asks(map[string]any{"transport": "stdio", "command": "x"}); got != "" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Many calls of a server leave nothing behind.
+func TestMemory(t *testing.T) {
+	c := client(t)
+	a := calling(t, definitions(t)["echo"], "echo", map[string]any{"text": strings.Repeat("x", 10_000)})
+	use := func(calls int) (heap uint64, goroutines int) {
+		for range calls {
+			if r := run(t, c, a, nil); r.Failed {
+				t.Fatalf("%+v", r)
+			}
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc, runtime.NumGoroutine()
+	}
+	many := 2000
+	if testing.Short() {
+		many = 300
+	}
+	heap, goroutines := use(100)
+	if h, g := use(many); h > heap+1<<20 || g > goroutines+2 {
+		t.Errorf("after %d calls %d bytes and %d goroutines, after 100 %d and %d", many, h, g, heap, goroutines)
 	}
 }
