@@ -110,6 +110,28 @@ config: {url: "` + server.URL + `/mcp", auth: {type: bearer, token: "${ACME_WEB}
 	if said, err := login("other", server.URL+"/mcp", "--file", "--json"); err == nil {
 		t.Error(said)
 	}
+	// A client that was registered by hand has a secret, which is one of the user's.
+	if said, err := login("other", server.URL+"/mcp", "--client-secret", "mine"); err == nil || !strings.Contains(said, "--client-secret needs --client-id") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--client-secret", "mine"); err == nil || !strings.Contains(said, `the secret "mine" is not set`) {
+		t.Errorf("%v\n%s", err, said)
+	}
+	server.Token = func(w http.ResponseWriter, r *http.Request) {
+		if id, secret, _ := r.BasicAuth(); id != "mine" || secret != "s3cret-of-mine" {
+			t.Errorf("%q %q", id, secret)
+		}
+		server.Tokens(w, r)
+	}
+	keep := rye("auth", "set", "mine", "--file")
+	keep.Stdin = strings.NewReader("s3cret-of-mine")
+	if out, err := keep.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--client-secret", "mine"); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+	server.Token = server.Tokens
 	if said, err := login("other", server.URL+"/mcp", "--file", "--client-id", "mine", "--scope", "few"); err != nil || !strings.Contains(said, "the policy lets no item have it") {
 		t.Errorf("%v\n%s", err, said)
 	}

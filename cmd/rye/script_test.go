@@ -31,11 +31,12 @@ func TestMain(m *testing.M) {
 		name()
 	}
 	testscript.Main(m, map[string]func(){
-		"rye":      main,
-		"probe":    probeMain,
-		"mcptest":  func() { os.Exit(mcptest.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
-		"rye-wait": func() { os.Exit(cli.Run(cli.ThisHost(), append(commands(), waitCommand()), os.Args[1:])) },
-		"announce": announceMain,
+		"rye":         main,
+		"probe":       probeMain,
+		"auth-client": authClient,
+		"mcptest":     func() { os.Exit(mcptest.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
+		"rye-wait":    func() { os.Exit(cli.Run(cli.ThisHost(), append(commands(), waitCommand()), os.Args[1:])) },
+		"announce":    announceMain,
 	})
 }
 

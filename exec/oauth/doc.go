@@ -3,7 +3,7 @@
 //
 // # Signing in
 //
-// Login asks the server, which answers 401 and names its metadata (RFC 9728), or has it at the well-known address. That names
+// Login asks the server as a client would, and it answers 401 and names its metadata (RFC 9728), or has it at the well-known address. That names
 // the authorization server, whose own metadata (RFC 8414, or OpenID Connect's) has to be of that issuer and has to offer PKCE
 // with S256. A client that isn't known there is registered (RFC 7591). The user opens an address in a browser; the answer comes
 // to a port of this machine, and is believed if it has the state of this sign-in and, where one is stated or promised, the

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,10 +19,12 @@ import (
 type Grant struct {
 	Format        int       `json:"oauth"` // 1
 	Server        string    `json:"server"`
+	Resource      string    `json:"resource,omitempty"` // what the server calls itself; "" as Server
 	Issuer        string    `json:"issuer"`
 	TokenEndpoint string    `json:"token_endpoint"`
 	ClientID      string    `json:"client_id"`
 	ClientSecret  string    `json:"client_secret,omitempty"`
+	SecretIn      string    `json:"secret_in,omitempty"` // form: where the token endpoint wants the secret; "" in a header
 	Access        string    `json:"access_token"`
 	Refresh       string    `json:"refresh_token,omitempty"`
 	Expires       time.Time `json:"expires,omitzero"` // zero: nothing was said of it
@@ -129,8 +132,8 @@ func (s *Secrets) renewed(ctx context.Context, name string, g *Grant) (string, e
 		c.within(ctx, u)
 	}
 	t, err := c.post(ctx, g.TokenEndpoint, url.Values{
-		"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "client_id": {g.ClientID}, "resource": {g.Server},
-	}, g.ClientID, g.ClientSecret)
+		"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "client_id": {g.ClientID}, "resource": {cmp.Or(g.Resource, g.Server)},
+	}, g)
 	if refused, ok := errors.AsType[*refusedError](err); ok && refused.code == "invalid_grant" {
 		return "", fault.New(fault.SessionExpired, "the sign-in of the secret %q to %s is over: %v", name, hostOf(g.Server), refused).On("secret", name).Try(again)
 	}

@@ -22,10 +22,12 @@ import (
 // A Login is a sign-in to a server.
 type Login struct {
 	Server   string
-	ClientID string   // of one that is registered already; "" to register
-	Scopes   []string // nil: those that the server names
-	Now      func() time.Time
-	Wait     time.Duration // for the user; 0: ten minutes
+	ClientID string // of one that is registered already; "" to register
+	// ClientSecret is the secret of the client that ClientID names, if it has one.
+	ClientSecret string
+	Scopes       []string // nil: those that the server names
+	Now          func() time.Time
+	Wait         time.Duration // for the user; 0: ten minutes
 	// Show gets the address that the user opens.
 	Show func(address string)
 }
@@ -50,7 +52,13 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 		return nil, err
 	}
 	defer back.close()
-	g := &Grant{Format: 1, Server: l.Server, Issuer: found.issuer.Issuer, TokenEndpoint: found.issuer.TokenEndpoint, ClientID: l.ClientID}
+	g := &Grant{Format: 1, Server: l.Server, Issuer: found.issuer.Issuer, TokenEndpoint: found.issuer.TokenEndpoint, ClientID: l.ClientID, ClientSecret: l.ClientSecret}
+	if found.resource != g.Server {
+		g.Resource = found.resource
+	}
+	if methods := found.issuer.TokenEndpointAuthMethodsSupported; len(methods) > 0 && !slices.Contains(methods, "client_secret_basic") {
+		g.SecretIn = "form"
+	}
 	if g.ClientID == "" {
 		if err := c.register(ctx, g, found, back.address); err != nil {
 			return nil, err
@@ -64,7 +72,7 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 	}
 	q := to.Query()
 	for name, value := range map[string]string{
-		"response_type": "code", "client_id": g.ClientID, "redirect_uri": back.address, "state": back.state, "resource": g.Server,
+		"response_type": "code", "client_id": g.ClientID, "redirect_uri": back.address, "state": back.state, "resource": found.resource,
 		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256", "scope": strings.Join(found.scopes, " "),
 	} {
 		if value != "" {
@@ -79,8 +87,8 @@ func (l *Login) Run(ctx context.Context) (*Grant, error) {
 	}
 	t, err := c.post(ctx, g.TokenEndpoint, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {back.address}, "client_id": {g.ClientID}, "code_verifier": {verifier},
-		"resource": {g.Server},
-	}, g.ClientID, g.ClientSecret)
+		"resource": {found.resource},
+	}, g)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +111,9 @@ func random() string {
 
 // A found is who signs in for a server.
 type found struct {
-	issuer *oauthex.AuthServerMeta
-	scopes []string
+	issuer   *oauthex.AuthServerMeta
+	resource string // what the server calls itself
+	scopes   []string
 }
 
 // discover asks a server who signs in for it, and that one how.
@@ -126,7 +135,7 @@ func (c *client) discover(ctx context.Context, name string, server *url.URL) (*f
 	if len(meta.AuthorizationServers) == 0 {
 		return nil, denied("%s names no server to sign in at", server.Host).On("server", name)
 	}
-	f := &found{scopes: strings.Fields(challenge.Params["scope"])}
+	f := &found{resource: meta.Resource, scopes: strings.Fields(challenge.Params["scope"])}
 	if len(f.scopes) == 0 {
 		f.scopes = meta.ScopesSupported
 	}
@@ -150,28 +159,44 @@ func (c *client) discover(ctx context.Context, name string, server *url.URL) (*f
 	return f, nil
 }
 
+// first are messages that a client begins with. A server may answer 401 to any of them, also one that has nothing to get.
+var first = []string{
+	"",
+	`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"rye","version":"1"}}}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`,
+}
+
 // challenge asks a server without a token.
 func (c *client) challenge(ctx context.Context, server string) (bearer oauthex.Challenge, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server, nil)
-	if err != nil {
-		return bearer, err
-	}
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	answer, err := c.plain.Do(r)
-	if err != nil {
-		return bearer, unreachable(server, err)
-	}
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusUnauthorized {
-		return bearer, nil
-	}
-	all, err := oauthex.ParseWWWAuthenticate(answer.Header.Values("WWW-Authenticate"))
-	if err != nil {
-		return bearer, denied("%s asks for a sign-in in a way that can't be read: %s", hostOf(server), clip(err.Error()))
-	}
-	for _, one := range all {
-		if one.Scheme == "bearer" {
-			return one, nil
+	for _, body := range first {
+		method := http.MethodGet
+		if body != "" {
+			method = http.MethodPost
+		}
+		r, err := http.NewRequestWithContext(ctx, method, server, strings.NewReader(body))
+		if err != nil {
+			return bearer, err
+		}
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		answer, err := c.plain.Do(r)
+		if err != nil {
+			return bearer, unreachable(server, err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusUnauthorized {
+			continue
+		}
+		all, err := oauthex.ParseWWWAuthenticate(answer.Header.Values("WWW-Authenticate"))
+		if err != nil {
+			return bearer, denied("%s asks for a sign-in in a way that can't be read: %s", hostOf(server), clip(err.Error()))
+		}
+		for _, one := range all {
+			if one.Scheme == "bearer" {
+				return one, nil
+			}
 		}
 	}
 	return bearer, nil

@@ -381,3 +381,51 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestOtherWays: servers that ask for a sign-in in other ways than most.
+func TestOtherWays(t *testing.T) {
+	// One that has nothing to get, and one that is open until it is asked for its tools.
+	for _, open := range []func(*http.Request) bool{
+		func(r *http.Request) bool { return r.Method == http.MethodGet },
+		func(r *http.Request) bool {
+			b, _ := io.ReadAll(r.Body)
+			return !strings.Contains(string(b), "tools/list")
+		},
+	} {
+		w := newWorld(t)
+		w.Open = open
+		if g, err := w.login(); err != nil || g.Access != "access-token-0" || g.Resource != "" {
+			t.Errorf("%+v, %v", g, err)
+		}
+	}
+	// One that calls itself by its host.
+	w := newWorld(t)
+	w.Named, w.Challenge = w.URL, "Bearer"
+	g, err := w.login(func(l *oauth.Login) { l.Scopes = []string{"a"} })
+	if err != nil || g.Resource != w.URL || g.Server != w.URL+"/mcp" {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if again := oauth.Parse(g.Text()); again == nil || *again != *g {
+		t.Errorf("%+v", again)
+	}
+	// One that wants the secret of the client in the form, and one in a header.
+	for _, form := range []bool{true, false} {
+		w := newWorld(t)
+		if form {
+			w.Metadata = func(m object) { m["token_endpoint_auth_methods_supported"] = []any{"client_secret_post"} }
+		}
+		w.Token = func(rw http.ResponseWriter, r *http.Request) {
+			if err := r.ParseForm(); err != nil {
+				t.Error(err)
+			}
+			_, secret, header := r.BasicAuth()
+			if header == form || r.Form.Has("client_secret") != form || secret+r.Form.Get("client_secret") != "s3" {
+				t.Errorf("form %v: %v %q, %v", form, header, secret, r.Form)
+			}
+			w.Tokens(rw, r)
+		}
+		if g, err := w.login(func(l *oauth.Login) { l.ClientID, l.ClientSecret = "mine", "s3" }); err != nil || g.ClientSecret != "s3" || (g.SecretIn == "form") != form {
+			t.Errorf("%+v, %v", g, err)
+		}
+	}
+}

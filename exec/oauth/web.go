@@ -119,15 +119,18 @@ func denied(format string, args ...any) *fault.Error {
 }
 
 // post sends a form to the token endpoint of an authorization server and reads the answer.
-func (c *client) post(ctx context.Context, at string, form url.Values, id, secret string) (*tokens, error) {
+func (c *client) post(ctx context.Context, at string, form url.Values, g *Grant) (*tokens, error) {
+	if g.ClientSecret != "" && g.SecretIn == "form" {
+		form.Set("client_secret", g.ClientSecret)
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	if secret != "" {
-		r.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
+	if g.ClientSecret != "" && g.SecretIn == "" {
+		r.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret))
 	}
 	answer, err := c.plain.Do(r)
 	if err != nil {

@@ -14,6 +14,7 @@ type authLoginRun struct {
 	URL      string   `arg:"" help:"Address of the server, as in https://mcp.example.com/mcp."`
 	Scope    []string `placeholder:"SCOPE" help:"Ask for this scope; default: what the server names (repeatable)."`
 	ClientID string   `placeholder:"ID" help:"Use a client that is registered already."`
+	Client   string   `name:"client-secret" placeholder:"NAME" help:"Name of the secret that holds the client's own secret."`
 	File     bool     `help:"Use the encrypted file instead of the keyring."`
 }
 
@@ -31,6 +32,14 @@ func (c *authLoginRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	l := oauth.Login{Server: c.URL, ClientID: c.ClientID, Scopes: c.Scope, Now: a.Now, Show: func(address string) {
 		a.Term.Note("open this address in a browser and sign in:\n%s", address)
 	}}
+	if c.Client != "" {
+		if c.ClientID == "" {
+			return nil, fault.New(fault.Validation, "--client-secret needs --client-id")
+		}
+		if l.ClientSecret, err = store.Get(ctx, c.Client); err != nil {
+			return nil, err
+		}
+	}
 	g, err := l.Run(ctx)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,8 @@ type Server struct {
 	Callback           func(url.Values) // what the browser brings back
 	Register, Token    http.HandlerFunc
 	Challenge          string
+	Open               func(*http.Request) bool // which requests at /mcp need no token, and find nothing; nil: none
+	Named              string                   // what the server calls itself; "": its address
 
 	mu               sync.Mutex
 	codes            map[string]url.Values // of sign-ins
@@ -58,11 +60,22 @@ func New(t testing.TB) *Server {
 			w.Behind.ServeHTTP(rw, r)
 			return
 		}
+		if w.Open != nil && w.Open(r) {
+			rw.WriteHeader(http.StatusNotFound)
+			return
+		}
 		rw.Header().Set("WWW-Authenticate", w.Challenge)
 		rw.WriteHeader(http.StatusUnauthorized)
 	})
+	mux.HandleFunc("GET /.well-known/oauth-protected-resource", func(rw http.ResponseWriter, r *http.Request) {
+		if w.Named == "" {
+			rw.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.JSON(rw, object{"resource": w.Named, "authorization_servers": []any{w.Issuer}}, w.Resource)
+	})
 	mux.HandleFunc("GET /meta", func(rw http.ResponseWriter, r *http.Request) {
-		w.JSON(rw, object{"resource": w.URL + "/mcp", "authorization_servers": []any{w.Issuer}}, w.Resource)
+		w.JSON(rw, object{"resource": w.name(), "authorization_servers": []any{w.Issuer}}, w.Resource)
 	})
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server/as", func(rw http.ResponseWriter, r *http.Request) {
 		w.JSON(rw, object{"issuer": w.Issuer, "authorization_endpoint": w.URL + "/authorize?tenant=a", "token_endpoint": w.URL + "/token",
@@ -85,7 +98,7 @@ func New(t testing.TB) *Server {
 	mux.HandleFunc("POST /register", func(rw http.ResponseWriter, r *http.Request) { w.Register(rw, r) })
 	mux.HandleFunc("GET /authorize", func(rw http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		if q.Get("tenant") != "a" || q.Get("response_type") != "code" || q.Get("resource") != w.URL+"/mcp" || q.Get("code_challenge_method") != "S256" || q.Get("scope") == "" {
+		if q.Get("tenant") != "a" || q.Get("response_type") != "code" || q.Get("resource") != w.name() || q.Get("code_challenge_method") != "S256" || q.Get("scope") == "" {
 			t.Errorf("the sign-in asks for %v", q)
 		}
 		w.mu.Lock()
@@ -101,6 +114,13 @@ func New(t testing.TB) *Server {
 	w.Token = w.Tokens
 	mux.HandleFunc("POST /token", func(rw http.ResponseWriter, r *http.Request) { w.Token(rw, r) })
 	return w
+}
+
+func (w *Server) name() string {
+	if w.Named != "" {
+		return w.Named
+	}
+	return w.URL + "/mcp"
 }
 
 // JSON answers with an object that was changed.
@@ -126,7 +146,7 @@ func (w *Server) Tokens(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(http.StatusBadRequest)
 		json.NewEncoder(rw).Encode(object{"error": code, "error_description": "says the server"})
 	}
-	if r.Form.Get("resource") != w.URL+"/mcp" || r.Form.Get("client_id") == "" {
+	if r.Form.Get("resource") != w.name() || r.Form.Get("client_id") == "" {
 		refuse("invalid_target")
 		return
 	}

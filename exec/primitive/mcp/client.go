@@ -344,5 +344,10 @@ func (x *call) explained(err error) string {
 	if _, rest, ok := strings.Cut(text, `: sending "`); ok {
 		_, text, _ = strings.Cut(rest, `": `)
 	}
+	if p, ok := x.peer.(*remote); ok {
+		if scope := p.wanted(); scope != "" {
+			text += fmt.Sprintf(": the token lacks a scope: rye auth login --scope %q", scope)
+		}
+	}
 	return clean(text)
 }

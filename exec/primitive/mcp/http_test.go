@@ -207,6 +207,18 @@ func TestToken(t *testing.T) {
 	})
 }
 
+// A token that lacks a scope is an error that says how to get one that has it.
+func TestScope(t *testing.T) {
+	w := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="a b"`)
+		rw.WriteHeader(http.StatusForbidden)
+	}))
+	r := run(t, client(t), w.action(), nil)
+	if !r.Failed || !strings.HasSuffix(r.Failure, `Forbidden: the token lacks a scope: rye auth login --scope "a b"`) || r.Trouble.Status != http.StatusForbidden {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Servers over HTTP that don't behave.
 func TestHostileHTTP(t *testing.T) {
 	deed := func(method string, deed http.HandlerFunc) http.Handler {

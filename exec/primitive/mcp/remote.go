@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
@@ -217,6 +218,25 @@ func (r *remote) started() error { return nil }
 
 // dead implements peer.
 func (r *remote) dead() bool { return r.over.Err() != nil }
+
+// wanted is the scope of OAuth that the server wants of a token, if its last answer was that one lacks it.
+func (r *remote) wanted() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refused == nil || r.refused.StatusCode != http.StatusForbidden {
+		return ""
+	}
+	all, err := oauthex.ParseWWWAuthenticate(r.refused.Header.Values("WWW-Authenticate"))
+	if err != nil {
+		return ""
+	}
+	for _, c := range all {
+		if c.Scheme == "bearer" && c.Params["error"] == "insufficient_scope" {
+			return clean(c.Params["scope"])
+		}
+	}
+	return ""
+}
 
 // trouble describes the last answer that was no.
 func (r *remote) trouble(t *primitive.Trouble) {
