@@ -45,6 +45,7 @@ type Grants struct {
 	Read, Write []string // of the project
 	Network     []string // hosts; "all" alone for every one
 	Secrets     []string // by name
+	Limits      any      // an object, as items have it; nil for none
 }
 
 // Check refuses a specification that no item could have.
@@ -100,6 +101,9 @@ func (g *Grants) append(b []byte) []byte {
 	}
 	if len(g.Secrets) > 0 {
 		b = appendField(b, "secrets", g.Secrets)
+	}
+	if g.Limits != nil {
+		b = appendField(b, "limits", g.Limits)
 	}
 	return b
 }
@@ -200,6 +204,11 @@ func SpecOfProgram(m *model.Model) (*Spec, error) {
 	s.Read, s.Write, s.Secrets, s.Network = t.Files.Read, t.Files.Write, t.Secrets, t.Network.Hosts
 	if t.Network.All {
 		s.Network = []string{"all"}
+	}
+	if limits := m.Fields.Get("limits"); !limits.IsNull() {
+		if s.Limits, err = limits.JSON(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }

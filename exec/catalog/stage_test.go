@@ -261,7 +261,17 @@ func TestNumbers(t *testing.T) {
 	if s, err := catalog.SpecOf(item(t, catalog.ServerRef("s"), []byte(half)).Model); err != nil || s.Timeout != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	b, err := catalog.Stub("s", spec, announce(t, echo).Tools[0])
+	// The limits of a server are those of its tools.
+	limited, err := catalog.SpecOf(item(t, catalog.ServerRef("s"), append(spec.File(), "limits: {memory_mib: 300, duration_seconds: 1.5}\n"...)).Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := catalog.Stub("s", limited, announce(t, echo).Tools[0])
+	if err != nil || !strings.Contains(string(b), "limits:\n  duration_seconds: 1.5\n  memory_mib: 300\n") {
+		t.Errorf("%s, %v", b, err)
+	}
+	item(t, catalog.ToolRef("s", "echo"), b)
+	b, err = catalog.Stub("s", spec, announce(t, echo).Tools[0])
 	if err != nil {
 		t.Fatal(err)
 	}
