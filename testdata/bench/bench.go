@@ -153,6 +153,12 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 			return err
 		}
 		return b.measureAway(ctx, r.run(), jobs, n)
+	case "mcp":
+		jobs, err := b.mcpJobs(r.on)
+		if err != nil {
+			return err
+		}
+		return b.measureAway(ctx, r.run(), jobs, n)
 	case "startup":
 		n *= 20
 	default:

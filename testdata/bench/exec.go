@@ -120,6 +120,12 @@ func (o *options) doPart(ctx context.Context) error {
 		return readyCrowd(ctx, o.rye, o.data, n)
 	case "crowd":
 		return runCrowd(ctx, o.rye, o.data, n)
+	case "mcp-rye":
+		return callMany(ctx, filepath.Base(o.data), n, o.rye, "mcp", "serve")
+	case "mcp-bare":
+		return callMany(ctx, filepath.Base(o.data), n, self, "-part", "mcp-server", "-count", "1")
+	case "mcp-server":
+		return serveBare(ctx)
 	}
 	name, args := "true", []string(nil)
 	if what == "bwrap" {

@@ -38,6 +38,7 @@
 //	exec       of a pinned tool that does nothing, of sandboxes, and of the audit log: exec.go says beside what
 //	build      of one step that takes 1,000 files: nothing changed, beside make, and what it makes gone, beside cp
 //	thread     turns of a thread whose model's answers come from a record: threads.go says beside what
+//	mcp        calls of rye mcp serve, beside a server that is the SDK alone: mcp.go says what they do
 //	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed, beside
 //	           "store put" of the same, which neither checks nor signs; verify beside b3sum
 //

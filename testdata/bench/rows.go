@@ -104,6 +104,8 @@ var rows = []row{
 	{name: "exec: audit, verify a million lines", op: "exec", on: "verify", tools: "b3sum"},
 	{name: "build: nothing changed", op: "build", on: "unchanged", tools: "make"},
 	{name: "build: hit", op: "build", on: "hit", tools: "cp"},
+	{name: "mcp: execute, 1000", op: "mcp", on: "execute", tools: "bare", goals: []goal{{factor: 1.5, rod: "bare"}}},
+	{name: "mcp: door alone, 1000", op: "mcp", on: "door", tools: "bare"},
 	{name: "thread: 1000 turns", op: "thread", on: "turns", tools: "tenths syncs", goals: []goal{{limit: 2}, {factor: 1.3, rod: "tenths"}}},
 	{name: "thread: 1000 turns, CPU", op: "thread", on: "turns", unit: cpuSeconds, tools: "tenths"},
 	{name: "thread: 1000 turns, memory", op: "thread", on: "turns", unit: peakBytes, tools: "tenths"},
