@@ -127,8 +127,13 @@ func TestCompare(t *testing.T) {
 	for _, x := range c.Texts {
 		fields = append(fields, x.Field)
 	}
-	if strings.Join(fields, " ") != "title description annotations" || c.Shape == nil || !c.Shape.Breaking {
+	if strings.Join(fields, " ") != "title description annotations inputSchema outputSchema" || c.Shape == nil || !c.Shape.Breaking {
 		t.Errorf("%v, %+v", fields, c.Shape)
+	}
+	// So is what doesn't decide about calls, beside something that does.
+	hidden := strings.Replace(strings.Replace(echo, `"integer"`, `"string"`, 1), `"required"`, `"$defs": {"x": {"description": "Send it"}}, "required"`, 1)
+	if all, err = catalog.Compare("s", pinned, announce(t, hidden), nil); err != nil || all[1].Shape == nil || !strings.Contains(fmt.Sprint(all[1].Texts), "Send it") {
+		t.Errorf("%+v, %v", all, err)
 	}
 	if c.Pinned() != pinned[1] && c.Pinned() != pinned[0] || c.Announced().Text("title") != "Echo!" {
 		t.Errorf("%+v", c.Pinned())

@@ -154,8 +154,9 @@ func (c *Change) differ(old Definition) {
 		return &shape.Shape{Interface: shape.Interface{Input: d["inputSchema"], Output: d["outputSchema"]}}
 	}
 	r := shape.Diff(of(old), of(now))
+	// The report leaves out what decides about no call, such as a description under $defs. A model reads it.
 	for _, name := range []string{"inputSchema", "outputSchema"} {
-		if from, to := text(old[name]), text(now[name]); from != to && len(r.Items) == 0 {
+		if from, to := text(old[name]), text(now[name]); from != to {
 			c.Texts = append(c.Texts, TextChange{name, from, to})
 		}
 	}

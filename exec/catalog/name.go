@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
@@ -23,14 +24,29 @@ func CheckName(name string) error {
 	switch {
 	case strings.Contains(name, "/"):
 		why = "is more than one segment"
-	case portable.CheckID(name) != nil || len(name) > 64:
+	case len(name) > 64 || strings.Trim(name, idCharacters) != "":
 		why = "must be at most 64 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+	case portable.CheckID(name) != nil:
+		why = reason(portable.CheckID(name))
 	case portable.Fold(name) == "servers":
 		why = "is the directory of servers"
 	default:
 		return nil
 	}
 	return fault.New(fault.Validation, "invalid server name %q: it %s", name, why).On("name", name).Try("rye help mcp add")
+}
+
+const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+// maxName is how much of a tool's name is in an error.
+const maxName = 100
+
+// reason says what is wrong with an id, without the id.
+func reason(err error) string {
+	if e, ok := errors.AsType[*portable.Error](err); ok {
+		return e.Detail
+	}
+	return err.Error()
 }
 
 // ServerRef is the ref of a server.
@@ -64,13 +80,13 @@ func checkNames(server string, tools []Definition) map[string]error {
 		name := d.Name()
 		ref := ToolRef(server, name)
 		if err := portable.CheckID(ref.ID); err != nil {
-			wrong[name] = fault.New(fault.Validation, "the tool %q would be %s, which is not an id: %v", name, ref, err)
+			wrong[name] = fault.New(fault.Validation, "the tool %q can't be an item: %q %s", fault.Clip(name, maxName), fault.Clip(ref.ID, maxName), reason(err))
 			continue
 		}
 		folded := portable.Fold(ref.ID)
 		if other, twice := has[folded]; twice {
 			for _, n := range []string{other, name} {
-				wrong[n] = fault.New(fault.Ambiguous, "the tools %q and %q would both be %s", other, name, ref)
+				wrong[n] = fault.New(fault.Ambiguous, "the tools %q and %q would both be %s", fault.Clip(other, maxName), fault.Clip(name, maxName), ref)
 			}
 			continue
 		}

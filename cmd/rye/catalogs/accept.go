@@ -1,6 +1,7 @@
 package catalogs
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -29,6 +30,7 @@ type Accepted struct {
 	Removed []string         `json:"removed"`
 	Left    []string         `json:"left"` // tools that must be named, or can't be items
 	DryRun  bool             `json:"dry_run"`
+	left    []string         // what to do about each
 	next    string
 }
 
@@ -48,8 +50,8 @@ func (x *Accepted) Text(t *cli.Terminal) {
 	for _, ref := range x.Removed {
 		t.Printf("removed %s\n", ref)
 	}
-	for _, name := range x.Left {
-		t.Note("still quarantined: %s", name)
+	for i, name := range x.Left {
+		t.Note("still quarantined: %s: %s", cut(name, maxName), x.left[i])
 	}
 	if len(x.Written)+len(x.Removed) > 0 {
 		t.Note("signed with %s; next: %s", places.Short(x.Key), x.next)
@@ -114,19 +116,20 @@ func (c *acceptRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // choose returns what is to be accepted: what was named, or all that needs no name.
 func (c *acceptRun) choose(changes []catalog.Change, x *Accepted) (chosen []*catalog.Change, err error) {
 	for _, name := range c.Tools {
-		if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return ch.Tool == name }) {
+		if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return calls(name, ch.Tool, ch.Ref) }) {
 			return nil, noTool(c.Name, name)
 		}
 	}
 	for i := range changes {
 		ch := &changes[i]
-		named := slices.Contains(c.Tools, ch.Tool)
+		named := slices.ContainsFunc(c.Tools, func(name string) bool { return calls(name, ch.Tool, ch.Ref) })
 		switch {
 		case ch.State == catalog.Same || len(c.Tools) > 0 && !named:
 		case ch.Refused != "" && named:
 			return nil, fault.New(fault.Validation, "%s", ch.Refused).On("tool", ch.Tool)
 		case ch.Refused != "" || ch.Critical() && !named:
 			x.Left = append(x.Left, ch.Tool)
+			x.left = append(x.left, cmp.Or(ch.Refused, acceptCommand(c.Name, ch)))
 		default:
 			chosen = append(chosen, ch)
 		}
@@ -163,7 +166,8 @@ func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog
 		x.Written = append(x.Written, it.Ref.String())
 	}
 	for _, ch := range chosen {
-		if ch.State != catalog.Removed {
+		// One whose name became another that has the same id was replaced.
+		if ch.State != catalog.Removed || slices.Contains(x.Written, ch.Ref) {
 			continue
 		}
 		it := ch.Pinned().Item

@@ -64,8 +64,10 @@ func (x *Added) Text(t *cli.Terminal) {
 	for _, ref := range x.Written {
 		t.Printf("wrote %s\n", ref)
 	}
-	for _, name := range x.Quarantined {
-		t.Note("quarantined %s: rye mcp accept %s %s", name, x.name, fault.Quote(name))
+	for i := range x.Tools {
+		if c := &x.Tools[i]; slices.Contains(x.Quarantined, c.Tool) {
+			t.Note("quarantined %s: %s", cut(c.Tool, maxName), acceptCommand(x.name, c))
+		}
 	}
 	t.Note("signed with %s; next: %s", places.Short(x.Key), x.next)
 }

@@ -32,9 +32,23 @@ func (x *Refreshed) Text(t *cli.Terminal) {
 		}
 	}
 	t.Note("%s", count(x.Tools))
-	if x.Quarantined+x.Removed > 0 {
-		t.Note("next: %s", fault.Command("rye mcp accept", x.Name))
+	if next := x.next(); next != "" {
+		t.Note("next: %s", next)
 	}
+}
+
+// next accepts what can be accepted: all at once, or the first that has to be named.
+func (x *Refreshed) next() (command string) {
+	for i := range x.Tools {
+		switch c := &x.Tools[i]; {
+		case c.State == catalog.Same || c.Refused != "":
+		case !c.Critical():
+			return fault.Command("rye mcp accept", x.Name)
+		case command == "":
+			command = acceptCommand(x.Name, c)
+		}
+	}
+	return command
 }
 
 func (c *refreshRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

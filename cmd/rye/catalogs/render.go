@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
+	"unicode"
 
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/cas/fault"
@@ -16,6 +18,9 @@ import (
 // maxShown bounds how much of a text of a server is shown in a line, in characters.
 const maxShown = 400
 
+// maxName bounds how much of a tool's name is shown, in characters.
+const maxName = 100
+
 func cut(text string, most int) string {
 	r := []rune(text)
 	if len(r) <= most {
@@ -26,7 +31,7 @@ func cut(text string, most int) string {
 
 // changeLines describe a change and how it differs, without colour; a caller escapes each.
 func changeLines(c *catalog.Change) (lines []string) {
-	head := fmt.Sprintf("%s %s", c.State, c.Tool)
+	head := fmt.Sprintf("%s %s", c.State, cut(c.Tool, maxName))
 	switch c.State {
 	case catalog.Renamed:
 		head += ", formerly " + c.From
@@ -140,11 +145,24 @@ func flagLines(all []flags.Flag) (lines []string) {
 // newLines describe a tool that a person sees for the first time.
 func newLines(c *catalog.Change) (lines []string) {
 	text := c.Announced().Text("description")
-	line := fmt.Sprintf("%s  %s", c.Tool, cut(firstLine(text), 100))
+	line := fmt.Sprintf("%s  %s", cut(c.Tool, maxName), cut(firstLine(text), 100))
 	if c.Refused != "" {
-		line = fmt.Sprintf("%s  refused: %s", c.Tool, c.Refused)
+		line = fmt.Sprintf("%s  refused: %s", cut(c.Tool, maxName), c.Refused)
 	}
 	return append([]string{strings.TrimSpace(line)}, flagLines(c.Flags)...)
+}
+
+// calls reports whether an argument names a tool: as the server calls it, or by the last segment of its id. Tools that share a
+// segment are refused, so an argument that names two can't be accepted.
+func calls(arg, tool, ref string) bool { return arg != "" && (arg == tool || arg == path.Base(ref)) }
+
+// acceptCommand accepts one tool. A name that can't be read and typed is left out for the last segment of the id.
+func acceptCommand(server string, c *catalog.Change) string {
+	name := c.Tool
+	if len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		name = path.Base(c.Ref)
+	}
+	return fault.Command("rye mcp accept", server, name)
 }
 
 func firstLine(text string) string {

@@ -115,7 +115,7 @@ func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		Read: list(s.Spec.Read), Write: list(s.Spec.Write), Network: list(s.Spec.Network), Secrets: list(s.Spec.Secrets), Tools: []ShownTool{},
 		Changes: []catalog.Change{}, one: c.Tool != ""}
 	for _, p := range s.Tools {
-		if c.Tool == "" || p.Tool == c.Tool {
+		if c.Tool == "" || calls(c.Tool, p.Tool, p.Item.Ref.String()) {
 			x.Tools = append(x.Tools, shownTool(p))
 		}
 	}
@@ -127,7 +127,8 @@ func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		x.Refreshed = k.At
 	}
 	for i := range changes {
-		if ch := changes[i]; ch.State != catalog.Same && (c.Tool == "" || ch.Tool == c.Tool) || c.Tool != "" && ch.Tool == c.Tool && len(ch.Flags) > 0 {
+		ch, named := changes[i], calls(c.Tool, changes[i].Tool, changes[i].Ref)
+		if ch.State != catalog.Same && (c.Tool == "" || named) || named && len(ch.Flags) > 0 {
 			x.Changes = append(x.Changes, ch)
 		}
 	}

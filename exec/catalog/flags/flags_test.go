@@ -163,6 +163,7 @@ func TestNames(t *testing.T) {
 		{[]string{"ryе_load"}, map[string]string{"ryе_load": "shadowing"}}, // Cyrillic е
 		{[]string{"rye_other"}, map[string]string{"rye_other": "shadowing"}},
 		{[]string{"researcher"}, nil},
+		{[]string{"two\nlines", "a\tb"}, map[string]string{"two\nlines": "control", "a\tb": "control"}},
 	} {
 		got := flags.Names(c.names, others)
 		for _, name := range c.names {

@@ -60,6 +60,9 @@ func Names(names []string, others Others) map[string][]Flag {
 		}
 	}
 	for _, name := range names {
+		if strings.ContainsAny(name, "\t\r\n") {
+			found[name] = append(found[name], newFlag(Control, "name", "contains a tab or a line break"))
+		}
 		s := Skeleton(name)
 		for _, other := range skeletons[s] {
 			if other != name {
