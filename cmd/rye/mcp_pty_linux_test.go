@@ -14,16 +14,20 @@ import (
 // TestAddServerOnTerminal: a person is shown what would run before it runs, and the tools before they are signed. After a no
 // nothing was started, or nothing is written.
 func TestAddServerOnTerminal(t *testing.T) {
-	for _, c := range []struct {
+	cases := []struct {
 		answers       []string
 		status        int
 		asked, pinned bool
 	}{
-		{[]string{""}, fault.ExitRefused, false, false},
 		{[]string{"n"}, fault.ExitRefused, false, false},
-		{[]string{"y", "n"}, fault.ExitRefused, true, false},
 		{[]string{"y", "y"}, fault.ExitDone, true, true},
-	} {
+		{[]string{""}, fault.ExitRefused, false, false},
+		{[]string{"y", "n"}, fault.ExitRefused, true, false},
+	}
+	if testing.Short() {
+		cases = cases[:2]
+	}
+	for _, c := range cases {
 		dir, env := wipeProject(t)
 		tools := `[{"name": "echo", "description": "Says \u001b[2Jit\u202e again", "inputSchema": {"type": "object"}}, {"name": "plain", "inputSchema": {"type": "object"}}]`
 		shown, status := onPTY(t, dir, env, "[y/N] ", c.answers, "mcp", "add", "s", "--env", "LEVEL=\x1b[31m", "--", "announce", tools)
