@@ -3,6 +3,7 @@ package flags
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -30,7 +31,7 @@ func Text(where, text string) (all []Flag) {
 	if n := base64Run(text); n >= minBase64 {
 		add(newFlag(Base64, where, "contains %d characters of what looks like base64", n))
 	}
-	if m := orders.FindString(text); m != "" {
+	if m := orders().FindString(text); m != "" {
 		add(newFlag(Instructions, where, "tells the model what to do: %q", m))
 	}
 	return all
@@ -218,12 +219,15 @@ func base64Run(text string) (most int) {
 	return most
 }
 
-// orders are words with which a text speaks to a model rather than about a tool.
-var orders = regexp.MustCompile(`(?i)\b(?:(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+)*(?:previous|prior|above|earlier|other|system)\b` +
-	`|(?:do\s+not|don't|never)\s+(?:tell|mention|inform|reveal|notify|show|ask)\b` +
-	`|without\s+(?:telling|informing|asking|notifying)\b` +
-	`|system\s+prompt\b` +
-	`|you\s+(?:must|have\s+to)\s+(?:always|first|also|never|read|call|send|use|include|pass)\b` +
-	`|before\s+(?:using|calling|you\s+use|you\s+call)\s+(?:this|any|the|other)\b` +
-	`|(?:read|send|upload|include|pass)\s+(?:the\s+)?(?:contents?\s+of\s+)?(?:the\s+)?(?:file\s+)?[~/.]*/?\.(?:ssh|aws|env|netrc|npmrc|gnupg|cursor)\b)` +
-	`|<\s*/?\s*(?:important|system|secret|instructions?)\s*>`)
+// orders are words with which a text speaks to a model rather than about a tool. Compiling them takes half a millisecond,
+// which commands that flag nothing don't have.
+var orders = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+)*(?:previous|prior|above|earlier|other|system)\b` +
+		`|(?:do\s+not|don't|never)\s+(?:tell|mention|inform|reveal|notify|show|ask)\b` +
+		`|without\s+(?:telling|informing|asking|notifying)\b` +
+		`|system\s+prompt\b` +
+		`|you\s+(?:must|have\s+to)\s+(?:always|first|also|never|read|call|send|use|include|pass)\b` +
+		`|before\s+(?:using|calling|you\s+use|you\s+call)\s+(?:this|any|the|other)\b` +
+		`|(?:read|send|upload|include|pass)\s+(?:the\s+)?(?:contents?\s+of\s+)?(?:the\s+)?(?:file\s+)?[~/.]*/?\.(?:ssh|aws|env|netrc|npmrc|gnupg|cursor)\b)` +
+		`|<\s*/?\s*(?:important|system|secret|instructions?)\s*>`)
+})
