@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ const (
 	// maxPages and maxListed bound what a server may announce of a kind.
 	maxPages  = 100
 	maxListed = 1000
+	// maxAnnounced is how many bytes it may take to announce them.
+	maxAnnounced = 8 << 20
 	// maxListings is how often the tools may be listed at once, and after that each second once.
 	maxListings = 5
 )
@@ -111,7 +114,7 @@ func (k *connection) definitions(ctx context.Context) (map[string]definition, er
 // all returns what is listed on all pages.
 func all[T any](ctx context.Context, what string, page func(ctx context.Context, cursor string) ([]T, string, error)) ([]T, error) {
 	var list []T
-	cursor := ""
+	cursor, size := "", 0
 	for range maxPages {
 		some, next, err := page(ctx, cursor)
 		if err != nil {
@@ -119,6 +122,13 @@ func all[T any](ctx context.Context, what string, page func(ctx context.Context,
 		}
 		if list = append(list, some...); len(list) > maxListed {
 			return nil, fmt.Errorf("it announces more than %d %s", maxListed, what)
+		}
+		text, err := json.Marshal(some)
+		if err != nil {
+			return nil, err
+		}
+		if size += len(text); size > maxAnnounced {
+			return nil, fmt.Errorf("it announces more than %d bytes of %s", maxAnnounced, what)
 		}
 		if next == "" {
 			return list, nil

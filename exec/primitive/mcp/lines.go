@@ -21,6 +21,8 @@ const (
 	// burst and perSecond are how many requests and notifications of a server are looked at; more are dropped.
 	burst     = 200
 	perSecond = 100
+	// maxFlood is how many bytes of such messages may come between two answers; each counts as at least minFlood.
+	maxFlood, minFlood = 16 << 20, 512
 	// queue is how many messages may wait for a server that doesn't read.
 	queue = 64
 )
@@ -52,6 +54,7 @@ type lines struct {
 	waiting map[jsonrpc.ID]*track
 	tokens  float64
 	filled  time.Time
+	flood   int64 // bytes of messages that were dropped since the last answer
 }
 
 // A track notices the answer to the requests that are sent with its context.
@@ -116,6 +119,8 @@ func (l *lines) receive(r *bufio.Reader) {
 			case <-l.closed:
 				return
 			}
+		} else if err == nil && !l.drops(0) {
+			return
 		}
 		if err != nil {
 			l.ended.Store(true)
@@ -156,6 +161,9 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if l.counts(message) {
 				return message, nil
 			}
+			if !l.drops(len(line)) {
+				return nil, l.reason()
+			}
 		}
 	}
 }
@@ -178,6 +186,18 @@ func decode(line []byte, most int64) (jsonrpc.Message, *brokenError) {
 	return message, nil
 }
 
+// drops counts a message that is dropped, and reports whether the server may go on like this.
+func (l *lines) drops(size int) bool {
+	l.mu.Lock()
+	l.flood += int64(max(size, minFlood))
+	over := l.flood > maxFlood
+	l.mu.Unlock()
+	if over {
+		_ = l.fail(&brokenError{"it floods its standard output with notifications", false})
+	}
+	return !over
+}
+
 // counts reports whether a message is for the session. Answers that were not asked for and too many notifications aren't.
 func (l *lines) counts(message jsonrpc.Message) bool {
 	l.mu.Lock()
@@ -188,6 +208,9 @@ func (l *lines) counts(message jsonrpc.Message) bool {
 		delete(l.waiting, m.ID)
 		if t != nil {
 			close(t.settled)
+		}
+		if asked {
+			l.flood = 0
 		}
 		return asked
 	case *jsonrpc.Request:

@@ -38,7 +38,7 @@ func misdeeds() map[string]func(*conversation) {
 		},
 		"nested":   func(c *conversation) { c.structured(strings.Repeat("[", 200) + strings.Repeat("]", 200)) },
 		"long":     func(c *conversation) { c.answer(c.id, strings.Repeat("x", 5<<20)) },
-		"longest":  func(c *conversation) { c.endless() },
+		"longest":  func(c *conversation) { c.endless(strings.Repeat("x", 1<<16)) },
 		"no-value": func(c *conversation) { c.line(`{"jsonrpc":"2.0","id":%s,"result":7}`, c.id) },
 		"no-part": func(c *conversation) {
 			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"spell"}]}}`, c.id)
@@ -46,7 +46,11 @@ func misdeeds() map[string]func(*conversation) {
 		"error": func(c *conversation) {
 			c.line(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no \u001b[2J cheese"}}`, c.id)
 		},
-		"hangs": func(*conversation) {},
+		"floods": func(c *conversation) {
+			c.endless(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` + "\n")
+		},
+		"blanks": func(c *conversation) { c.endless(strings.Repeat("\n", 1<<12)) },
+		"hangs":  func(*conversation) {},
 		// What follows is answered in the end.
 		"twice": func(c *conversation) { c.answer(c.id, "good"); c.answer(c.id, "bad") },
 		"unknown": func(c *conversation) {
@@ -75,9 +79,9 @@ func (c *conversation) structured(v string) {
 	c.line(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":%s}}`, c.id, v)
 }
 
-// endless writes a line without an end.
-func (c *conversation) endless() {
-	for block := strings.Repeat("x", 1<<16); ; {
+// endless writes a block again and again.
+func (c *conversation) endless(block string) {
+	for {
 		if _, err := io.WriteString(c.out, block); err != nil {
 			c.exit(1)
 			return
@@ -91,7 +95,7 @@ func atOnce() map[string]func(*conversation) {
 		"dead":    func(c *conversation) { fmt.Fprintln(c.errs, "no licence"); c.exit(4) },
 		"chatty":  func(c *conversation) { c.line("starting…") },
 		"silent":  func(*conversation) {},
-		"endless": func(c *conversation) { c.endless() },
+		"endless": func(c *conversation) { c.endless(strings.Repeat("x", 1<<16)) },
 	}
 }
 
@@ -110,6 +114,9 @@ func listings() map[string]func(page int) string {
 		},
 		"pages": func(page int) string {
 			return fmt.Sprintf(`"tools":[%s],"nextCursor":"%d"`, tool(fmt.Sprint("t", page)), page)
+		},
+		"heavy": func(page int) string {
+			return fmt.Sprintf(`"tools":[{"name":"t%d","inputSchema":{"type":"object"},"description":%q}],"nextCursor":"%d"`, page, strings.Repeat("x", 1<<20), page)
 		},
 		"deeper":  func(int) string { return `"tools":[{"name":"echo","inputSchema":` + deep + "}]" },
 		"none":    func(int) string { return `"tools":null` },
