@@ -51,6 +51,11 @@ func TestMCPServe(t *testing.T) {
 		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/agent/threads/thread_directive", "parameters": map[string]any{"directive_name": "acme/wipe"}},
 			false, `"result":"Nothing to wipe."`},
 		{"sign", map[string]any{"item_type": "tool", "item_id": "acme/wipe"}, true, `"PERMISSION_DENIED"`},
+		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager", "parameters": map[string]any{"action": "add", "name": "x", "command": "x"}},
+			true, "a person does that"},
+		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager", "parameters": map[string]any{"action": "accept", "name": "x"}},
+			true, "a person does that"},
+		{"execute", map[string]any{"item_type": "tool", "item_id": "rye/mcp/manager", "parameters": map[string]any{"action": "list"}}, false, `"count":0`},
 	} {
 		r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.given})
 		if err != nil {
