@@ -60,7 +60,10 @@ func (s *Spec) Check() error {
 		}
 	case HTTP:
 		u, err := url.Parse(s.URL)
-		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Fragment != "" {
+		if err == nil && u.User != nil {
+			return fault.New(fault.Validation, "the URL contains a user: expected https://HOST/PATH").Try("rye help mcp add") // and a password, perhaps
+		}
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" {
 			return fault.New(fault.Validation, "invalid URL %q: expected https://HOST/PATH, without user and fragment", s.URL).Try("rye help mcp add")
 		}
 		if s.Command != "" || len(s.Args) > 0 || len(s.Env) > 0 {

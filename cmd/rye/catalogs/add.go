@@ -88,6 +88,9 @@ func (o *opened) next(s *ai.Space, name string) string {
 
 func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	spec, err := c.spec()
+	if err == nil {
+		err = c.checkSecrets(a, spec)
+	}
 	if err != nil {
 		return nil, err
 	}

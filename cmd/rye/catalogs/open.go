@@ -108,6 +108,9 @@ func stage(ctx context.Context, a *cli.App) (*catalog.Stage, error) {
 
 // ask calls the item of a server, which a session has prepared, and returns what it announces and the id of the call.
 func ask(ctx context.Context, a *cli.App, p catalog.Preparer, s *catalog.Server) (*catalog.Announcement, string, error) {
+	if s.Spec.Transport == catalog.HTTP && a.IsOffline() {
+		return nil, "", fault.New(fault.Offline, "the server %q can't be asked: %s", s.Name, a.Offline().Origin).Try(fault.Command("rye mcp show", s.Name)).On("name", s.Name)
+	}
 	plan, err := p.Prepare(ctx, s.Item.Ref, false)
 	if err != nil {
 		return nil, "", err
