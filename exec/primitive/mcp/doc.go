@@ -39,10 +39,13 @@
 //
 // # Connections
 //
-// A server runs in the sandbox of the call that started it. It is kept for calls that have the same server, configuration,
-// environment, grants, limits, caller and set, also at one time. It ends when it was idle for a while, when more than a few are
-// kept, with the primitive, and when it breaks the protocol. Its limits of memory, time of the processor, processes and files
-// are for its life; the time and the output are each call's.
+// A server that is a program runs in the sandbox of the call that started it. One that is reached by HTTP is asked over the
+// transport of package httpclient, and nothing but that server: its headers may be secret.
+//
+// A connection is kept for calls that have the same configuration, environment, grants, limits, caller and set, also at one
+// time. It ends when it was idle for a while, when more than a few are kept, with the primitive, and when the server breaks the
+// protocol. A program's limits of memory, time of the processor, processes and files are for its life; the time and the output
+// are each call's.
 //
 // A cancelled call is reported to the server. If the server doesn't answer it soon, no new call uses the server, and it is
 // killed as soon as it does nothing else.
@@ -50,6 +53,7 @@
 // # What a server sends
 //
 // A message has at most MaxMessage bytes, or as many as the output limit allows, if there is one. A server that sends a longer
-// one, or anything that is no message, is killed, and its calls fail. Notifications above a rate are dropped. Answers that were
-// not asked for are ignored. Sampling and elicitation are refused, and there are no roots.
+// one, or anything that is no message, is killed, and its calls fail. Notifications above a rate are dropped, and a server that
+// sends little else is killed. Answers that were not asked for are ignored. What it announces of a kind is at most maxListed
+// entries, on maxPages pages, in maxAnnounced bytes. Sampling and elicitation are refused, and there are no roots.
 package mcp
