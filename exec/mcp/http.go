@@ -27,6 +27,9 @@ const (
 	// Sessions at once: of all clients, and of those with one token.
 	maxSessions = 1000
 	maxOwn      = 250
+	// Messages over HTTP that are longer than this take turns: so many are in memory at once.
+	longMessage = 256 << 10
+	maxLong     = 16
 )
 
 // Handler serves clients over Streamable HTTP that package serve has let in. A session belongs to the token that began it.
@@ -37,8 +40,17 @@ func (s *Server) Handler() http.Handler {
 	sessions := mcp.NewStreamableHTTPHandler(sdk, &o)
 	o.Stateless, o.PropagateRequestCancellation = true, true
 	single := mcp.NewStreamableHTTPHandler(sdk, &o)
+	long := make(chan struct{}, maxLong)
 	known := auth.RequireBearerToken(tokenInfo, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	return known(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && (r.ContentLength < 0 || r.ContentLength > longMessage) {
+			select {
+			case long <- struct{}{}:
+				defer func() { <-long }()
+			case <-r.Context().Done():
+				return
+			}
+		}
 		message := readBody(w, r)
 		if message == nil {
 			return

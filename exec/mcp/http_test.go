@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -262,6 +263,23 @@ func TestMessages(t *testing.T) {
 	if r, body := l.send("POST", secret, "", greets, "MCP-Protocol-Version", "2099-01-01"); r.StatusCode != 400 {
 		t.Error(r.Status, body)
 	}
+}
+
+// TestLong: long messages take turns, and each has its answer.
+func TestLong(t *testing.T) {
+	l := serve(t).listen()
+	secret := l.secret("ci")
+	id := l.session(secret)
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			body := strings.Replace(greets, `"id":2`, fmt.Sprintf(`"id":"%s%d"`, strings.Repeat("x", 300<<10), i), 1)
+			if r, answer := l.send("POST", secret, id, body); r.StatusCode != 200 || !strings.Contains(answer, "hello, Ann") {
+				t.Errorf("%s, %.300s", r.Status, answer)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestDuplicateIDs: of two requests with one id at once, one is refused.

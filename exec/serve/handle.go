@@ -52,7 +52,7 @@ func (s *Server) Handle(path string, scope token.Scope, h http.Handler) {
 			Refuse(w, status, err)
 			return
 		}
-		defer s.running.Add(-1)
+		defer s.leave(t)
 		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), admittedKey{}, admitted{t, s.streams}))
 		defer cancel(nil)
 		l := &live{t, cancel}
@@ -104,17 +104,36 @@ func (s *Server) admit(r *http.Request, scope token.Scope) (*token.Token, int, e
 		return nil, http.StatusTooManyRequests, fault.New(fault.RateLimited, "the token %q has sent more than %d requests in a minute", t.Name, s.o.Rate).
 			On("retry_after", math.Ceil(wait.Seconds()))
 	}
-	switch n := s.running.Add(1); {
-	case s.draining.Load():
-		err = fault.New(fault.Unavailable, "the server is ending")
-	case n > int64(s.o.Most):
-		err = fault.New(fault.Busy, "the server has %d requests already", s.o.Most)
-	}
-	if err != nil {
-		s.running.Add(-1)
+	if err := s.enter(t); err != nil {
 		return nil, http.StatusServiceUnavailable, err
 	}
 	return t, 0, nil
+}
+
+// enter counts a request that begins, or says why it can't. One token has at most half of all.
+func (s *Server) enter(t *token.Token) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining.Load():
+		return fault.New(fault.Unavailable, "the server is ending")
+	case s.running >= s.o.Most:
+		return fault.New(fault.Busy, "the server has %d requests already", s.o.Most)
+	case s.of[t.Digest] >= max(1, s.o.Most/2):
+		return fault.New(fault.Busy, "the token %q has %d requests already", t.Name, s.of[t.Digest])
+	}
+	s.running++
+	s.of[t.Digest]++
+	return nil
+}
+
+func (s *Server) leave(t *token.Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	if s.of[t.Digest]--; s.of[t.Digest] == 0 {
+		delete(s.of, t.Digest)
+	}
 }
 
 // bearer returns the token that a request carries.

@@ -30,7 +30,7 @@ type Options struct {
 	Warn        func(error)
 
 	Rate  int           // requests of a token in a minute
-	Most  int           // requests at once
+	Most  int           // requests at once; half of them of one token
 	Grace time.Duration // for requests that run at the end
 	Look  time.Duration // how often the tokens of running requests are looked at
 	Head  time.Duration // in which the header of a request arrives
@@ -39,7 +39,7 @@ type Options struct {
 // The bounds of every server.
 const (
 	rate        = 6000
-	most        = 2000
+	most        = 4000
 	grace       = 10 * time.Second
 	look        = 2 * time.Second
 	headerBytes = 32 << 10
@@ -57,13 +57,14 @@ type Server struct {
 	mux      *http.ServeMux
 	rates    rates
 
-	running  atomic.Int64
 	draining atomic.Bool
 	streams  context.Context // ends when the server begins to end
 	stop     context.CancelFunc
 
-	mu   sync.Mutex
-	live map[*live]bool
+	mu      sync.Mutex
+	running int            // requests
+	of      map[string]int // requests by the digest of their token
+	live    map[*live]bool
 }
 
 // A live request is one that runs.
@@ -80,7 +81,7 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, mux: http.NewServeMux(), live: map[*live]bool{}, rates: rates{most: o.Rate, now: o.Now}}
+	s := &Server{o: o, mux: http.NewServeMux(), live: map[*live]bool{}, of: map[string]int{}, rates: rates{most: o.Rate, now: o.Now}}
 	for _, name := range o.Hosts {
 		s.hosts.more = append(s.hosts.more, strings.ToLower(strings.TrimSuffix(name, ".")))
 	}

@@ -256,7 +256,13 @@ func TestRate(t *testing.T) {
 
 func TestMost(t *testing.T) {
 	busy, release := make(chan bool), make(chan bool)
-	w := start(t, func(http.ResponseWriter, *http.Request) { busy <- true; <-release }, func(o *serve.Options) { o.Most = 1 })
+	w := start(t, func(_ http.ResponseWriter, r *http.Request) {
+		if serve.CallerOf(r.Context()).Name == "ci" {
+			busy <- true
+			<-release
+		}
+	}, func(o *serve.Options) { o.Most = 2 })
+	other := w.add("other", token.Call)
 	first := make(chan int)
 	go func() {
 		r, _ := w.do("GET", "/do", nil)
@@ -266,6 +272,9 @@ func TestMost(t *testing.T) {
 	r, body := w.do("GET", "/do", nil)
 	if r.StatusCode != 503 || code(body) != "BUSY" || r.Header.Get("Retry-After") != "1" {
 		t.Error(r.Status, body)
+	}
+	if r, body := w.do("GET", "/do", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+other) }); r.StatusCode != 200 {
+		t.Error("one token takes the place of another: ", r.Status, body)
 	}
 	release <- true
 	if got := <-first; got != 200 {
