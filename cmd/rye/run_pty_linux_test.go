@@ -358,13 +358,14 @@ func asking(t *testing.T, dir string, env []string) (*exec.Cmd, *strings.Builder
 	return cmd, stdout, events
 }
 
-// TestRunInterrupted: without a terminal both signals end a thread, and its answer is one object.
+// TestRunInterrupted: without a terminal each of these signals ends a thread, and its answer is one object.
 func TestRunInterrupted(t *testing.T) {
+	hangUps(t)
 	var wait atomic.Bool
 	wait.Store(true)
 	server := talking(t, &wait)
 	dir, env := modelProject(t, server, "Talk.", "Talk.")
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		cmd, stdout, events := asking(t, dir, env)
 		cmd.Process.Signal(signal)
 		last := ""

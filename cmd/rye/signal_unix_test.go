@@ -74,8 +74,16 @@ func wantLine(t *testing.T, r *bufio.Reader, want string) {
 	}
 }
 
+// hangUps has what this test starts hear of SIGHUP, even if who runs the tests ignores it.
+func hangUps(t *testing.T) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(c) })
+}
+
 func TestInterrupt(t *testing.T) {
-	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	hangUps(t)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			cmd, stderr, stdout := startWait(t, "--json")
 			cmd.Process.Signal(sig)
@@ -88,6 +96,36 @@ func TestInterrupt(t *testing.T) {
 				t.Errorf("standard output %q, standard error %q", stdout, rest)
 			}
 		})
+	}
+}
+
+// TestHangUp: whose terminal goes away, ends in order though the signal comes twice; who was started to go on nevertheless, does.
+func TestHangUp(t *testing.T) {
+	hangUps(t)
+	ends := func(cmd *exec.Cmd) syscall.Signal {
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return exit.Sys().(syscall.WaitStatus).Signal()
+	}
+	cmd, stderr, _ := startWait(t, "--deaf")
+	cmd.Process.Signal(syscall.SIGHUP)
+	wantLine(t, stderr, "warning: deaf\n")
+	cmd.Process.Signal(syscall.SIGHUP)
+	cmd.Process.Signal(syscall.SIGTERM)
+	if got := ends(cmd); got != syscall.SIGTERM {
+		t.Errorf("ended by %v", got)
+	}
+	signal.Ignore(syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGHUP)
+	cmd, stderr, _ = startWait(t, "--deaf")
+	cmd.Process.Signal(syscall.SIGHUP)
+	cmd.Process.Signal(syscall.SIGTERM) // the first that counts
+	wantLine(t, stderr, "warning: deaf\n")
+	cmd.Process.Signal(os.Interrupt)
+	if got := ends(cmd); got != syscall.SIGINT {
+		t.Errorf("with SIGHUP ignored, ended by %v", got)
 	}
 }
 
