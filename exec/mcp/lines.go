@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -128,8 +129,12 @@ func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not accepted"}
 	}
 	// It has one meaning: no name twice, nothing nested too deep.
-	if _, err := jcs.Parse(line); err != nil {
+	v, err := jcs.Parse(line)
+	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fault.Clip(err.Error(), 200)}
+	}
+	if m, ok := v.(map[string]any); ok && !isID(m) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the id must be a string, or an integer of at most 53 bits"}
 	}
 	message, err := jsonrpc.DecodeMessage(line)
 	if q, ok := message.(*jsonrpc.Request); err == nil && ok && q.Method == "" {
@@ -139,6 +144,16 @@ func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fault.Clip(err.Error(), 200)}
 	}
 	return message, nil
+}
+
+// isID reports whether a message has no id, or one that its answer can have. The SDK makes an integer of every number, which
+// would be the id of another request.
+func isID(message map[string]any) bool {
+	id, ok := message["id"]
+	_, text := id.(string)
+	_, answers := message["error"]
+	n, number := jcs.Number(id)
+	return !ok || text || id == nil && answers || number && n == math.Trunc(n) && math.Abs(n) <= 1<<53-1
 }
 
 func refusal(wrong *jsonrpc.Error) any {

@@ -20,9 +20,11 @@ func TestLines(t *testing.T) {
 		"nonsense\n": jsonrpc.CodeParseError, "{\"jsonrpc\":\"2.0\"\n": jsonrpc.CodeParseError, "\x00\n": jsonrpc.CodeParseError,
 		"[" + good + "]\n": jsonrpc.CodeInvalidRequest, "1\n": jsonrpc.CodeInvalidRequest, "{}\n": jsonrpc.CodeInvalidRequest,
 		`{"jsonrpc":"1.0","id":1,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest, `{"jsonrpc":"2.0","id":{},"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest,
-		`{"jsonrpc":"2.0","id":1,"method":""}` + "\n": jsonrpc.CodeInvalidRequest,
-		strings.Repeat("x", MaxLine+10) + "\n":        jsonrpc.CodeInvalidRequest,
-		"\n \r\n":                                     0,
+		`{"jsonrpc":"2.0","id":1,"method":""}` + "\n":       jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1.5,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest, `{"jsonrpc":"2.0","id":null,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":9007199254740992,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest, `{"jsonrpc":"2.0","id":1e300,"method":"ping"}` + "\n": jsonrpc.CodeInvalidRequest,
+		strings.Repeat("x", MaxLine+10) + "\n": jsonrpc.CodeInvalidRequest,
+		"\n \r\n":                              0,
 	} {
 		var out bytes.Buffer
 		c, err := Lines(strings.NewReader(text+good+"\r\n"), &out).Connect(t.Context())
