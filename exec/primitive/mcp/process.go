@@ -74,7 +74,7 @@ func (c *Client) start(a *primitive.Action, command proc.Command, most int64, ch
 	spec.Most = true
 	spec.Limits.Wall, spec.Limits.Output = unlimited, math.MaxInt64/2
 	spec.Trying = p.trying
-	command.Stdin, command.Stdout, command.Stderr = in, out, p.errs
+	command.Stdin, command.Stdout, command.Stderr = in, lenient{out}, p.errs
 	go func() {
 		p.outcome, p.err = c.Machine.Run(ctx, spec, command)
 		in.Close()
@@ -88,6 +88,14 @@ func (c *Client) start(a *primitive.Action, command proc.Command, most int64, ch
 		from.Close() // so that nothing waits for it to be read
 	}()
 	return p, nil
+}
+
+// lenient takes what a server writes after nothing reads it any more: that is no error of the run, which is being ended.
+type lenient struct{ *io.PipeWriter }
+
+func (w lenient) Write(b []byte) (int, error) {
+	_, _ = w.PipeWriter.Write(b)
+	return len(b), nil
 }
 
 // trying notes what is enforced.

@@ -188,7 +188,9 @@ func (keepOpen) Close() error { return nil }
 // Handler serves the server that behaves over HTTP.
 func Handler(o Options) http.Handler {
 	s := New(o)
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{
+		SessionTimeout: 10 * time.Second, // those of clients that were cut off
+	})
 }
 
 // Hostile lists the servers that don't behave.
