@@ -25,6 +25,7 @@ import (
 type listening struct {
 	*served
 	url    string
+	http   http.Handler
 	tokens *token.Store
 	end    context.CancelFunc
 }
@@ -37,7 +38,7 @@ func (s *served) listen() *listening {
 		Rate: 1 << 20, Look: time.Millisecond, Grace: time.Second})
 	s.must(err, s.server.Open(s.t.Context()))
 	h.Handle("/mcp", token.Call, s.server.Handler())
-	l.url = h.URL("/mcp")
+	l.url, l.http = h.URL("/mcp"), h
 	ctx, cancel := context.WithCancel(s.t.Context())
 	l.end = cancel
 	ended := make(chan error, 1)

@@ -140,12 +140,15 @@ func (s *Server) Close() error {
 	return s.listener.Close()
 }
 
+// ServeHTTP answers a request as Run does those of its listener.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
 // Run answers requests until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.stop()
 	all, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	server := &http.Server{Handler: s.mux, MaxHeaderBytes: headerBytes, ReadHeaderTimeout: s.o.Head, IdleTimeout: idleTime,
+	server := &http.Server{Handler: s, MaxHeaderBytes: headerBytes, ReadHeaderTimeout: s.o.Head, IdleTimeout: idleTime,
 		BaseContext: func(net.Listener) context.Context { return all }, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(true)
 	listener := net.Listener(&bounded{s.listener, make(chan struct{}, 2*s.o.Most)})
