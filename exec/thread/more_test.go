@@ -92,7 +92,7 @@ func TestCutAnswers(t *testing.T) {
 		"always":         {plain(asking), []modeltest.Turn{cut("one, "), cut("two, "), cut("three, ")}, []string{"turns=3"}, thread.Interrupted, "turns_exceeded"},
 		"before outputs": {withOutputs(asking), []modeltest.Turn{cut("It is "), {Text: "x."}, returns}, nil, thread.Completed, ""},
 		"refused":        {plain(asking), []modeltest.Turn{{Text: "I can't help with that.", Stop: provider.StopRefusal}}, nil, thread.Failed, "the model refused to answer: I can't help with that."},
-		"nothing":        {plain(asking), []modeltest.Turn{{Stop: provider.StopLength}}, nil, thread.Completed, ""},
+		"nothing":        {plain(asking), []modeltest.Turn{{Stop: provider.StopLength}, {Stop: provider.StopLength}}, nil, thread.Failed, "with nothing, twice"},
 	} {
 		w := newWorld(t, c.items, c.turns...)
 		r, err := w.run(t.Context(), thread.Start{Limits: c.limits})

@@ -41,6 +41,32 @@ func TestOddLoops(t *testing.T) {
 	}
 }
 
+// TestEmptyAnswer: a model that answers with nothing is asked once more, and fails if it does so again.
+func TestEmptyAnswer(t *testing.T) {
+	t.Parallel()
+	empty := modeltest.Turn{Usage: provider.Usage{Input: 10, Output: 1}}
+	for name, c := range map[string]struct {
+		turns []modeltest.Turn
+		fails bool
+	}{
+		"once":            {[]modeltest.Turn{echoes("x"), empty, done}, false},
+		"and again later": {[]modeltest.Turn{empty, echoes("x"), empty, done}, false},
+		"twice":           {[]modeltest.Turn{echoes("x"), empty, {Text: " \n"}}, true},
+	} {
+		w := newWorld(t, plain(asking), c.turns...)
+		r, err := w.run(t.Context(), thread.Start{})
+		must(t, err)
+		last := w.server.Requests()[len(w.server.Requests())-1]
+		if got := string(last.Raw); !strings.Contains(got, "Your answer was empty") || strings.Contains(got, `"role":"assistant","content":""`) {
+			t.Errorf("%s: sent %s", name, got)
+		}
+		if r.Success == c.fails || c.fails && !strings.Contains(r.Error.Text, "with nothing, twice") || !c.fails && r.Result != "done" {
+			t.Errorf("%s: %+v, %v", name, r, r.Error)
+		}
+		w.same(r.Thread)
+	}
+}
+
 // TestFullDisk: a thread that can't record something goes on later. What was written since may have found room, so an error of the
 // disk is no end.
 func TestFullDisk(t *testing.T) {
