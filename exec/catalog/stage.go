@@ -45,7 +45,10 @@ func NewStage(ctx context.Context, paths workspace.Paths, o workspace.Options, s
 		return nil, err
 	}
 	sweep(paths.Cache.Path, time.Now())
-	s := &Stage{project: osfile.Unlinked(project), o: so}
+	s := &Stage{o: so}
+	if project != "" {
+		s.project = osfile.Unlinked(project)
+	}
 	if s.dir, err = os.MkdirTemp(paths.Cache.Path, stages); err != nil {
 		return nil, err
 	}
