@@ -90,6 +90,9 @@ func (s *ShownTool) print(t *cli.Terminal) {
 	if s.Title == "" {
 		rows = slices.Delete(rows, 1, 2)
 	}
+	if !s.Faithful {
+		rows = append(rows, []string{"edited", "it differs from its definition"})
+	}
 	t.Rows(rows)
 	for line := range strings.Lines(s.Description) {
 		t.Printf("  %s\n", strings.TrimSuffix(line, "\n"))
