@@ -149,8 +149,10 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 	open := make(map[string]*pack)
 	if old != nil {
 		for _, p := range old.packs {
-			p.retain()
-			open[p.path] = p
+			if open[p.path] == nil { // it is there twice if a reader found its file before its writer handed it over
+				p.retain()
+				open[p.path] = p
+			}
 		}
 	}
 	defer func() {
