@@ -258,7 +258,7 @@ func TestSpec(t *testing.T) {
 	if err := s.AddSecrets([]string{"acme-token=TOKEN", "acme-token"}); err != nil || s.Env["TOKEN"] != "${ACME_TOKEN}" || len(s.Secrets) != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for _, list := range [][]string{{"acme-token=TOKEN"}, {"b="}, {"?"}} {
+	for _, list := range [][]string{{"acme-token=TOKEN"}, {"b="}, {"b=C=D"}, {"b=LD_PRELOAD"}, {"?"}} {
 		if err := s.AddSecrets(list); err == nil {
 			t.Errorf("%v is taken", list)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/secret"
 )
 
@@ -276,8 +277,11 @@ func (s *Spec) AddSecrets(list []string) error {
 		if s.Transport != Stdio {
 			return fault.New(fault.Validation, "--secret %s: a server by HTTP has no variables: use ${%s} in a header", text, variable).Try("rye help mcp add")
 		}
-		if _, twice := s.Env[as]; twice || as == "" {
-			return fault.New(fault.Validation, "--secret %s: the variable %q is set already, or empty", text, as)
+		if err := env.Check(as, "x"); err != nil {
+			return fault.New(fault.Validation, "--secret %s: %v", text, err)
+		}
+		if _, twice := s.Env[as]; twice {
+			return fault.New(fault.Validation, "--secret %s: the variable %q is set already", text, as)
 		}
 		if s.Env == nil {
 			s.Env = map[string]string{}

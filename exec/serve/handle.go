@@ -139,7 +139,10 @@ func (s *Server) leave(t *token.Token) {
 // bearer returns the token that a request carries.
 func bearer(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
-	if len(values) != 1 {
+	if len(values) > 1 {
+		return "", fault.New(fault.AuthRequired, "the request has %d headers Authorization; one is allowed", len(values))
+	}
+	if len(values) == 0 {
 		return "", fault.New(fault.AuthRequired, "the request has no token: it needs the header Authorization: Bearer TOKEN").Try("rye serve token add NAME")
 	}
 	scheme, secret, _ := strings.Cut(values[0], " ")

@@ -331,6 +331,9 @@ func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
 	for i := range ans.Tools {
 		t := &ans.Tools[i]
 		sayLines(a, newLines(t))
+		if a.Term.Verbose {
+			sayLines(a, definitionLines(t.Announced()))
+		}
 		switch {
 		case t.Refused != "":
 		case t.Critical():
@@ -341,6 +344,9 @@ func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
 	}
 	for _, line := range flagLines(announced.Flags(others)) {
 		sayLines(a, []string{strings.TrimSpace(line)})
+	}
+	if !a.Term.Verbose && len(ans.Tools) > 0 {
+		a.Term.Note("-v shows their descriptions and schemas whole")
 	}
 	return chosen
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -50,7 +51,7 @@ func Parse(given map[string]any) (*Child, error) {
 		given, err = s.Complete(given)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fault.Wrap(err, "invalid parameters for %q: %v", "tool:"+permission.Starts, err)
 	}
 	if async, _ := given["async_exec"].(bool); async {
 		return nil, fault.New(fault.Validation, "async_exec isn't supported: a child runs while its parent waits")
