@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rye-build/rye/exec/oauth/oauthtest"
@@ -36,6 +37,15 @@ func TestAuthLogin(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write([]byte(`{"in": true}`))
 	})
+	var full atomic.Bool
+	register := server.Register
+	server.Register = func(w http.ResponseWriter, r *http.Request) {
+		if full.Load() {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		register(w, r)
+	}
 	dir := t.TempDir()
 	removable(t, dir)
 	home, project := filepath.Join(dir, "home"), filepath.Join(dir, "project")
@@ -106,7 +116,7 @@ config: {url: "` + server.URL + `/mcp", auth: {type: bearer, token: "${ACME_WEB}
 	if out, err := rye("auth", "login", "acme web", server.URL+"/mcp").CombinedOutput(); err == nil || !strings.Contains(string(out), "invalid secret name") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	server.Register = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	full.Store(true)
 	if said, err := login("other", server.URL+"/mcp", "--file", "--json"); err == nil {
 		t.Error(said)
 	}
