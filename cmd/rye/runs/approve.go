@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/signs"
-	"github.com/rye-build/rye/cmd/rye/threads"
+	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/thread/approve"
@@ -57,7 +57,7 @@ func (c *execRun) door(a *cli.App) *consent.Door {
 }
 
 // asks returns what asks about the calls of a thread; nil without a terminal.
-func asks(a *cli.App, v *threads.View) approve.Ask {
+func asks(a *cli.App, v *live.View) approve.Ask {
 	if !a.CanAsk() {
 		return nil
 	}
@@ -78,7 +78,7 @@ func asks(a *cli.App, v *threads.View) approve.Ask {
 }
 
 // signer returns what signs items for a model that asks for it; nil unless it is allowed.
-func signer(a *cli.App, v *threads.View, flag trusts.KeyFlag, allowed bool) approve.Sign {
+func signer(a *cli.App, v *live.View, flag trusts.KeyFlag, allowed bool) approve.Sign {
 	if !allowed {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/threads"
+	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
@@ -63,7 +64,7 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer done()
-	v := threads.Watch(a, c.Events)
+	v := live.Watch(a, c.Events)
 	defer v.End()
 	approver, err := approve.New(c.Allow, asks(a, v), signer(a, v, c.KeyFlag, c.AllowSign))
 	if err != nil {

@@ -1,4 +1,5 @@
-package threads
+// Package live shows what threads do while they run.
+package live
 
 import (
 	"encoding/json"
