@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
@@ -79,8 +80,10 @@ func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
 		return t.stop(ctx, limit, fault.New(fault.Limit, "the next try is due in %s, later than the thread may run", d.Round(time.Second)).
 			Because(why.Error.Message))
 	case t.recorder.Playing():
-		return nil
+		return t.safe()
 	}
+	ctx, done := t.watch.Soft(ctx)
+	defer done()
 	return models.Wait(ctx, d)
 }
 
@@ -131,8 +134,23 @@ func (t *thread) onLost(event *transcript.Classified) error {
 	return t.append(true, append(open, *event)...)
 }
 
+// safe is a point at which a thread that was asked to end does so.
+func (t *thread) safe() error {
+	was, err := t.recorder.Cancelled()
+	if err == nil && was != nil {
+		return drive.Recorded(was)
+	}
+	if q := t.watch.Asked(); q != nil && !t.recorder.Playing() {
+		return q
+	}
+	return err
+}
+
 // check ends the loop if a limit is reached.
 func (t *thread) check(ctx context.Context) error {
+	if err := t.safe(); err != nil {
+		return err
+	}
 	for {
 		limit, err := t.recorder.Limit(func() *transcript.Limit { return t.limits.Reached(t.used()) })
 		if err != nil || limit == nil {

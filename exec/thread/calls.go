@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/agent"
@@ -54,11 +53,13 @@ func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
 	if slices.ContainsFunc(calls, func(c *toolCall) bool { return c.Inside || c.Risk != "read" && c.Child == "" }) {
 		workers = 1
 	}
-	t.shares(calls)
 	for rest := calls; len(rest) > 0; {
 		n := 1
 		if workers > 1 {
 			n = len(rest)
+		}
+		if err := t.safe(); err != nil {
+			return nil, err
 		}
 		if err := t.batch(ctx, rest[:n], workers); err != nil {
 			return nil, err
@@ -90,14 +91,7 @@ func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
 func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) error {
 	events := make([]transcript.Payload, len(calls))
 	for i, c := range calls {
-		e := transcript.CallStarted{Call: c.Record, ID: c.ID, Turn: t.turn, Name: c.Name, Digest: c.Digest, Risk: c.Risk, Input: c.Input, Child: c.Child}
-		if c.Ref != (model.Ref{}) {
-			e.Ref = c.Ref.String()
-		}
-		if c.Input == nil {
-			e.Input = c.Raw
-		}
-		events[i] = e
+		events[i] = c.Started(t.turn)
 	}
 	had, err := t.put(true, events...)
 	if err != nil {

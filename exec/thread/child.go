@@ -39,7 +39,7 @@ func (t *thread) fund(ctx context.Context) error {
 		if err := t.Ledger.Do(ctx, ledger.Open(t.id, t.parentID(), t.seat.Epoch, t.limits.Budget(), t.Now())); err != nil {
 			return err
 		}
-		t.money.Attach(t.Ledger, &ledger.Account{Thread: t.id, Epoch: t.seat.Epoch})
+		t.money.Attach(t.Ledger, &ledger.Account{Thread: t.id, Epoch: t.seat.Epoch}, t.seat.Guard)
 		return nil
 	}
 	if t.parent == nil {
@@ -63,21 +63,6 @@ func (t *thread) fund(ctx context.Context) error {
 
 // noMoney reports whether an error says that there isn't enough money.
 func noMoney(err error) bool { return err != nil && fault.CodeOf(err) == fault.Budget }
-
-// shares divides what is left of the budget: each child that calls start may have one part, and one stays.
-func (t *thread) shares(calls []*toolCall) {
-	n := int64(1)
-	for _, c := range calls {
-		if c.Spawn != nil {
-			n++
-		}
-	}
-	for _, c := range calls {
-		if c.Spawn != nil {
-			c.Part = n
-		}
-	}
-}
 
 // runChild runs a child to its end. A child that was begun by another process goes on.
 func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, error) {

@@ -222,7 +222,7 @@ func (t *thread) record(ctx context.Context) error {
 
 // started is the first event of the thread.
 func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
-	policies, err := t.Session.Policies(ctx)
+	s, err := t.plan.Started(ctx, t.model)
 	if err != nil {
 		return nil, err
 	}
@@ -230,27 +230,9 @@ func (t *thread) started(ctx context.Context) (*transcript.Started, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &transcript.Started{
-		Format: transcript.Format, Kind: "directive", Directive: itemOf(t.plan.Directive), Loop: itemOf(t.plan.Loop.Item), Model: t.model.String(), Set: t.Session.Set(), Lock: t.Session.Set(), Policy: policies,
-		Grants: t.plan.Caps.Strings(), Signs: t.plan.Signs, Limits: t.limits.Record(), Inputs: cas.Sum(inputs), Given: t.inputs, Principal: t.Principal,
-	}
+	s.Limits, s.Inputs, s.Given, s.Principal, s.Parent, s.Continues = t.limits.Record(), cas.Sum(inputs), t.inputs, t.Principal, t.parentID(), t.continues
 	if t.limits.Depth != limits.Unlimited {
 		s.Depth = t.limits.Depth
 	}
-	if p := t.model.Provider(); p != nil {
-		s.Provider = transcript.Item{Ref: p.Ref.String(), Digest: t.model.Digest()}
-	}
-	s.Parent, s.Continues = t.parentID(), t.continues
-	for _, id := range []string{agent.Context, agent.Guard, agent.Continuation} {
-		it, err := t.Session.Chosen(ctx, model.Ref{Kind: "tool", ID: id})
-		if err != nil {
-			return nil, err
-		}
-		s.Agents = append(s.Agents, itemOf(it))
-	}
 	return s, nil
-}
-
-func itemOf(it *ai.Item) transcript.Item {
-	return transcript.Item{Ref: it.Ref.String(), Digest: it.Raw}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
@@ -300,7 +301,7 @@ func (t *thread) afterEnd(ctx context.Context, r *Result, why *fault.Error) erro
 	if why != nil {
 		data["error"] = object{"code": string(why.Code), "message": why.Text}
 	}
-	if ctx.Err() != nil || r.Status == Interrupted {
+	if ctx.Err() != nil || r.Status == Interrupted || why != nil && drive.Request(why) != nil {
 		return nil
 	}
 	_, err := t.decide(ctx, hook.Complete, data)

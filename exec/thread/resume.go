@@ -121,7 +121,7 @@ func (t *thread) rewind(ctx context.Context, next *limits.Set) error {
 	if err != nil {
 		return err
 	}
-	t.money.Attach(t.Ledger, account)
+	t.money.Attach(t.Ledger, account, t.seat.Guard)
 	driver, options, err := t.options()
 	if err != nil {
 		return err

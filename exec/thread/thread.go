@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,7 +30,8 @@ type thread struct {
 	*Engine
 	*Start
 	id        string
-	seat      *drive.Seat // nil while a record is only compared
+	seat      *drive.Seat  // nil while a record is only compared
+	watch     *drive.Watch // nil too
 	began     time.Time
 	plan      *plan.Plan
 	calls     *calls.Maker // that its model makes
@@ -73,6 +75,13 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t.outer, t.cancel = ctx, cancel
+	if t.seat != nil {
+		t.watch = t.seat.Watch(ctx, cancel)
+		defer t.watch.End()
+		if t.parent != nil && !t.plan.Settings.Outlive {
+			t.watch.With(t.parent.watch)
+		}
+	}
 	t.recorder.Begin()
 	t.calls = &calls.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild, Flow: new(approve.Flow),
 		NewID: func(directive string) string { return registry.NewID(directive, t.Now()) }}
@@ -87,7 +96,9 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	t.tell("")
 	end, err := t.Loops.Run(running, program)
 	cancelled := err != nil && running.Err() != nil && fault.CodeOf(err) == fault.Cancelled // not all that ends with a context says why
-	if (cancelled || errors.Is(err, recorder.ErrTime)) && ctx.Err() == nil {
+	if why := context.Cause(running); cancelled && ctx.Err() == nil && !errors.Is(why, recorder.ErrTime) {
+		err = why // killed, or driven by another process
+	} else if (cancelled || errors.Is(err, recorder.ErrTime)) && ctx.Err() == nil {
 		err = t.timeOver(ctx)
 	}
 	if t.clock != nil {
@@ -213,8 +224,8 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 		last = transcript.HandedOff{Next: r.Next, Reason: "context", Cost: cost}
 	case Interrupted:
 		last = transcript.Waiting{State: Interrupted, Reason: results.Reason(why), Error: results.Recorded(why)}
-	case Cancelled:
-		last = transcript.Cancelled{Reason: why.Text, Cost: cost}
+	case Cancelled, results.Killed:
+		last = transcript.Cancelled{Reason: why.Text, Killed: r.Status == results.Killed, Cost: cost}
 	default:
 		last = transcript.Failed{Error: *results.Recorded(why), Cost: cost}
 	}
@@ -259,6 +270,12 @@ func (t *thread) outcome(ctx context.Context, r *Result, end *loop.End, err erro
 	case errors.Is(err, errReturned):
 		r.Status = Completed
 		return nil
+	case drive.Request(err) != nil || drive.Request(context.Cause(ctx)) != nil:
+		q := cmp.Or(drive.Request(err), drive.Request(context.Cause(ctx)))
+		if r.Status = Cancelled; q.For == registry.Kill {
+			r.Status = results.Killed
+		}
+		return fault.Of(q)
 	case ctx.Err() != nil:
 		r.Status = Interrupted
 		return fault.New(fault.Cancelled, "the thread was interrupted").From(context.Cause(ctx))

@@ -142,7 +142,35 @@ func (m *Maker) PrepareAll(ctx context.Context, wanted []provider.ToolCall) []*C
 		c := &Call{ToolCall: w, Risk: "read"}
 		all[i] = c.Refuse(fault.New(fault.Limit, "only %d calls of a turn are made", Most))
 	}
+	share(all)
 	return all
+}
+
+// share divides what is left of the budget: each child that calls start may have one part, and one stays.
+func share(calls []*Call) {
+	n := int64(1)
+	for _, c := range calls {
+		if c.Spawn != nil {
+			n++
+		}
+	}
+	for _, c := range calls {
+		if c.Spawn != nil {
+			c.Part = n
+		}
+	}
+}
+
+// Started is what the record has of a call before it is made.
+func (c *Call) Started(turn int64) transcript.CallStarted {
+	e := transcript.CallStarted{Call: c.Record, ID: c.ID, Turn: turn, Name: c.Name, Digest: c.Digest, Risk: c.Risk, Input: c.Input, Child: c.Child}
+	if c.Ref != (model.Ref{}) {
+		e.Ref = c.Ref.String()
+	}
+	if c.Input == nil {
+		e.Input = c.Raw
+	}
+	return e
 }
 
 // Prepare finds out what a call would do.

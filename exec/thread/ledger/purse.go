@@ -12,6 +12,7 @@ import (
 // that a turn costs one sync.
 type Purse struct {
 	ledger Ledger // nil while a record is only compared
+	guard  func() (release func(), err error)
 	thread string
 	epoch  int64
 
@@ -23,11 +24,12 @@ type Purse struct {
 	open   map[string]bool  // calls in flight
 }
 
-// Attach makes an account, or that of a thread that goes on, the purse's.
-func (p *Purse) Attach(l Ledger, a *Account) {
+// Attach makes an account, or that of a thread that goes on, the purse's. guard locks the thread for each write, unless another
+// process has claimed it; nil for none.
+func (p *Purse) Attach(l Ledger, a *Account, guard func() (release func(), err error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ledger, p.thread, p.epoch, p.booked, p.held = l, a.Thread, a.Epoch, a.Own, a.Calls
+	p.ledger, p.thread, p.epoch, p.booked, p.held, p.guard = l, a.Thread, a.Epoch, a.Own, a.Calls, guard
 }
 
 // late are the entries for what was spent since the last ones.
@@ -61,6 +63,13 @@ func (p *Purse) write(ctx context.Context, more ...Entry) error {
 	entries := append(p.late(), more...)
 	if len(entries) == 0 {
 		return nil
+	}
+	if p.guard != nil {
+		release, err := p.guard()
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
 	if err := p.ledger.Do(ctx, entries...); err != nil {
 		return err

@@ -204,10 +204,12 @@ func TestBudget(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	for text, want := range map[string]limits.Settings{
-		"{}":    {MaxRetries: 3, Concurrent: 5},
-		"other": {MaxRetries: 3, Concurrent: 5},
-		"{retry: {max_retries: 0}, concurrency: {max_concurrent_children: 1000}}": {MaxRetries: 0, Concurrent: 1000},
-		"{retry: {max_retries: ~}, concurrency: ~}":                               {MaxRetries: 3, Concurrent: 5},
+		"{}":    {MaxRetries: 3, Concurrent: 5, Total: 20},
+		"other": {MaxRetries: 3, Concurrent: 5, Total: 20},
+		"{retry: {max_retries: 0}, concurrency: {max_concurrent_children: 1000, max_total_threads: 7}}": {Concurrent: 1000, Total: 7},
+		"{child_policy: {on_parent_cancel: continue}}":                                                  {MaxRetries: 3, Concurrent: 5, Total: 20, Outlive: true},
+		"{child_policy: {on_parent_cancel: cancel}}":                                                    {MaxRetries: 3, Concurrent: 5, Total: 20},
+		"{retry: {max_retries: ~}, concurrency: ~}":                                                     {MaxRetries: 3, Concurrent: 5, Total: 20},
 	} {
 		if got, err := limits.ReadSettings(yaml(t, text)); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
@@ -226,9 +228,11 @@ func TestSettings(t *testing.T) {
 		"{limits: {defaults: {truns: 1}}}":                    "unknown limit",
 		"{limit: {defaults: {turns: 1}}}":                     `unknown key "limit": expected one of limits, retry`,
 		"{limits: {default: {turns: 1}}}":                     `unknown key "limits.default": expected one of defaults`,
-		"{child_policy: {on_parent_cancel: allow}}":           `unknown key "child_policy"`,
 		"{retry: {max_retry: 1}}":                             `unknown key "retry.max_retry"`,
-		"{concurrency: {max_total_threads: 9}}":               `unknown key "concurrency.max_total_threads"`,
+		"{concurrency: {max_total: 9}}":                       `unknown key "concurrency.max_total"`,
+		"{concurrency: {max_total_threads: -9}}":              "concurrency.max_total_threads must be between 0 and 100000",
+		"{child_policy: {on_parent_cancel: maybe}}":           "child_policy.on_parent_cancel must be cancel or continue",
+		"{child_policy: {on_parent_end: x}}":                  `unknown key "child_policy.on_parent_end"`,
 		"{limits: {defaults: 3}}":                             "invalid config:resilience: ",
 		"{retry: {max_retries: -1}}":                          "retry.max_retries must be between 0 and 100",
 		"{retry: {max_retries: 101}}":                         "retry.max_retries must be between 0 and 100",

@@ -33,6 +33,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // A Plan is what one thread follows.
@@ -229,4 +230,30 @@ func (p *Plan) Allows(verb, kind, id string) error {
 		e.Try("rye docs threads")
 	}
 	return e
+}
+
+// Started is what the first event of a thread says of its plan.
+func (p *Plan) Started(ctx context.Context, m models.Model) (*transcript.Started, error) {
+	policies, err := p.Agents.Session.Policies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set := p.Agents.Session.Set()
+	s := &transcript.Started{Format: transcript.Format, Kind: "directive", Directive: itemOf(p.Directive), Loop: itemOf(p.Loop.Item), Model: m.String(),
+		Set: set, Lock: set, Policy: policies, Grants: p.Caps.Strings(), Signs: p.Signs}
+	if from := m.Provider(); from != nil {
+		s.Provider = transcript.Item{Ref: from.Ref.String(), Digest: m.Digest()}
+	}
+	for _, id := range []string{agent.Context, agent.Guard, agent.Continuation} {
+		it, err := p.Agents.Session.Chosen(ctx, model.Ref{Kind: "tool", ID: id})
+		if err != nil {
+			return nil, err
+		}
+		s.Agents = append(s.Agents, itemOf(it))
+	}
+	return s, nil
+}
+
+func itemOf(it *ai.Item) transcript.Item {
+	return transcript.Item{Ref: it.Ref.String(), Digest: it.Raw}
 }

@@ -31,6 +31,16 @@ func (r *Recorder) Skip() error {
 	return err
 }
 
+// Cancelled returns the end of the record if that is next and says that the thread was asked to end here, else nil.
+func (r *Recorder) Cancelled() (*transcript.Cancelled, error) {
+	e, err := r.next()
+	if err != nil || e == nil || e.Type != transcript.TypeCancelled {
+		return nil, err
+	}
+	c := new(transcript.Cancelled)
+	return c, e.Decode(c)
+}
+
 // ends is the error of a thread that is only compared, where its record has nothing more: ErrTime if its time was over there.
 func (r *Recorder) ends() error {
 	if e, _ := r.tape.Peek(); tape.Late(e) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"math"
@@ -85,7 +86,7 @@ func (r *rows) get(id string) (*Thread, error) {
 // Create implements Registry.
 func (l *Local) Create(ctx context.Context, t *Thread, spawns int64) error {
 	row := *t
-	row.State, row.Epoch, row.Driver = Created, 0, Driver{}
+	row.State, row.Epoch, row.Driver, row.Asked = Created, 0, Driver{}, Request{}
 	row.Updated = row.Created
 	return l.book.Change(ctx, func(r *rows) ([]any, error) {
 		if r.byID[row.ID] != nil {
@@ -167,6 +168,54 @@ func (l *Local) Set(ctx context.Context, id string, epoch int64, s State, next s
 	return err
 }
 
+// Ask implements Registry.
+func (l *Local) Ask(ctx context.Context, id string, q Request) (*Thread, error) {
+	if q.For != Cancel && q.For != Kill || len(q.Reason) > maxReason {
+		return nil, fault.New(fault.Validation, "invalid request %q for the thread %s", q.For, id)
+	}
+	return l.change(ctx, id, "ask", func(t *Thread) error {
+		if t.State.Ended() {
+			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).On("state", string(t.State)).Permanent()
+		}
+		if t.Asked.For == "" || q.For == Kill && t.Asked.For != Kill {
+			q.Time = l.Now().UTC().Round(0)
+			t.Asked = q
+		}
+		return nil
+	})
+}
+
+// maxReason is how long the reason of a request may be, so that a row always fits into a record.
+const maxReason = 4 << 10
+
+// How often Changed looks, and how long it waits. Looking is one call of the system.
+const (
+	lookEvery = 20 * time.Millisecond
+	lookUntil = time.Second
+)
+
+// Changed implements Registry.
+func (l *Local) Changed(ctx context.Context, mark string) (string, error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for until := time.Now().Add(lookUntil); ; {
+		next := "none"
+		if info, err := os.Stat(l.book.Path); err == nil {
+			next = fmt.Sprint(info.Size(), " ", info.ModTime().UnixNano())
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if next != mark || !time.Now().Before(until) {
+			return next, nil
+		}
+		select {
+		case <-ctx.Done():
+			return mark, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
 func outdated(t *Thread) error {
 	return fault.New(fault.Conflict, "another process drives the thread %s now", t.ID).On("thread", t.ID).On("epoch", t.Epoch).Permanent()
 }
@@ -233,7 +282,8 @@ func (l *Local) Threads(ctx context.Context, f Filter) (all []*Thread, err error
 	for _, t := range all {
 		_, missing := os.Lstat(t.Dir())
 		t.Lost = errors.Is(missing, fs.ErrNotExist)
-		t.Dead = t.State == Running && !l.alive(t.Driver)
+		t.Alive = l.alive(t.Driver)
+		t.Dead = t.State == Running && !t.Alive
 	}
 	slices.SortFunc(all, func(a, b *Thread) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) })
 	return all, err

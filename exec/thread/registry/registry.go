@@ -10,6 +10,12 @@
 //
 // A thread whose directory is gone is lost, whatever its row says.
 //
+// # Requests
+//
+// Any process of the user may ask a thread to end: Ask writes that into its row, and the process that drives the thread sees it
+// there. It cancels the thread at the next safe point, or, asked to kill it, ends what it runs at once. A request is never taken
+// back: a thread that was asked to end and is resumed ends.
+//
 // # Epochs
 //
 // Who drives a thread has claimed it, and has the epoch of that claim: a number that rises by one with each. A claim says which
@@ -24,6 +30,7 @@
 //	{"op":"claim","thread":{"id":"acme/plan-1795000000-a2b3c","kind":"directive","directive":"directive:acme/plan",
 //	 "project":{"root":"/home/ann/site","device":66306,"inode":5242},"state":"running","epoch":1,
 //	 "driver":{"process":4711,"start":"0c7…/88123","host":"build-7"},"spawned":2,
+//	 "asked":{"for":"cancel","reason":"too slow","time":"2026-11-20T12:00:01Z"},
 //	 "created":"2026-11-20T12:00:00Z","updated":"2026-11-20T12:00:01Z"}}
 //
 // The file "lock" of a thread's directory is locked for each claim and each write of its driver.
@@ -77,12 +84,27 @@ type Thread struct {
 	Epoch     int64     `json:"epoch"`
 	Driver    Driver    `json:"driver,omitzero"`
 	Spawned   int64     `json:"spawned,omitzero"` // children that were created
+	Asked     Request   `json:"asked,omitzero"`   // the strongest of what it was asked
 	Created   time.Time `json:"created"`
 	Updated   time.Time `json:"updated"`
 
-	Lost bool `json:"-"` // its directory is gone
-	Dead bool `json:"-"` // its driver has ended without saying so
+	Lost  bool `json:"-"` // its directory is gone
+	Alive bool `json:"-"` // its driver's process runs, on this machine
+	Dead  bool `json:"-"` // it is running, and its driver has ended without saying so
 }
+
+// A Request asks a thread to end.
+type Request struct {
+	For    string    `json:"for"` // Cancel or Kill; "" for none
+	Reason string    `json:"reason,omitempty"`
+	Time   time.Time `json:"time,omitzero"`
+}
+
+// What a thread can be asked for. The second is the stronger one.
+const (
+	Cancel = "cancel"
+	Kill   = "kill"
+)
 
 // A Project is where a thread's directory is.
 type Project struct {
@@ -120,6 +142,11 @@ type Registry interface {
 	Set(ctx context.Context, id string, epoch int64, s State, next string) error
 	// Hold locks a thread for one write of its driver, which releases it after that.
 	Hold(ctx context.Context, id string, epoch int64) (release func(), err error)
+	// Ask asks a thread that hasn't ended to end, and returns its row. Asked for both, it is killed.
+	Ask(ctx context.Context, id string, q Request) (*Thread, error)
+	// Changed returns when rows may have changed since the mark that it returned last, "" for none yet, but at the latest after a
+	// second, and the next mark.
+	Changed(ctx context.Context, mark string) (next string, err error)
 	// Threads lists rows, the newest first.
 	Threads(ctx context.Context, f Filter) ([]*Thread, error)
 }

@@ -2,9 +2,12 @@
 package registrytest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +27,7 @@ type World struct {
 // Test runs every check, each in a world of its own.
 func Test(t *testing.T, make func(t testing.TB) World) {
 	for name, check := range map[string]func(*testing.T, World){
-		"states": states, "claims": claims, "spawns": spawns, "races": races, "places": places,
+		"states": states, "claims": claims, "spawns": spawns, "races": races, "places": places, "requests": requests,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, make(t)) })
 	}
@@ -153,6 +156,63 @@ func spawns(t *testing.T, w World) {
 	orphan.Parent = "none"
 	refused(t, fault.NotFound, a.Create(ctx, orphan, 1))
 }
+
+// requests: what one asks for another sees, kill is stronger than cancel, and nothing is asked of what has ended.
+func requests(t *testing.T, w World) {
+	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
+	_, err := a.Ask(ctx, "x", registry.Request{For: registry.Cancel})
+	refused(t, fault.NotFound, err)
+	mark, err := b.Changed(ctx, "")
+	must(t, err)
+	must(t, a.Create(ctx, row(t, root, "x"), 0))
+	_, err = a.Claim(ctx, "x", 0, driver(1))
+	must(t, err)
+	for _, q := range []registry.Request{{For: "pause"}, {}, {For: registry.Kill, Reason: strings.Repeat("x", 1<<16)}} {
+		_, err = a.Ask(ctx, "x", q)
+		refused(t, fault.Validation, err)
+	}
+	for _, c := range []struct{ ask, has, why string }{
+		{registry.Cancel, registry.Cancel, "1"}, {registry.Cancel, registry.Cancel, "1"}, {registry.Kill, registry.Kill, "3"}, {registry.Cancel, registry.Kill, "3"},
+		{registry.Kill, registry.Kill, "3"},
+	} {
+		why := c.why
+		if state(t, a, "x").Asked.For == c.has {
+			why = "late"
+		}
+		got, err := a.Ask(ctx, "x", registry.Request{For: c.ask, Reason: why})
+		must(t, err)
+		seen := state(t, b, "x").Asked
+		if got.Asked != seen || seen.For != c.has || seen.Reason != c.why || seen.Time.IsZero() || got.Epoch != 1 || got.State != registry.Running {
+			t.Errorf("asked for %s: %+v, %+v", c.ask, got, seen)
+		}
+	}
+	next, err := b.Changed(ctx, mark)
+	must(t, err)
+	if next == mark {
+		t.Error("nothing seems to have changed")
+	}
+	over, cancel := context.WithCancelCause(ctx)
+	cancel(errOver)
+	if _, err := b.Changed(over, next); !errors.Is(err, errOver) {
+		t.Errorf("the wait ends with %v", err)
+	}
+	again, err := b.Changed(ctx, next) // nothing comes, and it returns
+	must(t, err)
+	if again != next {
+		t.Errorf("%q, %q", next, again)
+	}
+	w.Die(driver(1))
+	got, err := b.Claim(ctx, "x", 1, driver(2))
+	must(t, err)
+	if got.Asked.For != registry.Kill {
+		t.Errorf("forgotten: %+v", got)
+	}
+	must(t, b.Set(ctx, "x", 2, registry.Killed, ""))
+	_, err = a.Ask(ctx, "x", registry.Request{For: registry.Kill})
+	refused(t, fault.Conflict, err)
+}
+
+var errOver = errors.New("over")
 
 // races: of many who claim one epoch, one has it; of many children, as many are created as may be.
 func races(t *testing.T, w World) {

@@ -1,0 +1,143 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// A Watch looks at the row of a thread that this process drives: another process may ask it to end, or claim it.
+type Watch struct {
+	soft   context.Context // ends when the thread was asked to end
+	ask    context.CancelCauseFunc
+	cancel context.CancelCauseFunc // of what the thread does
+	gone   sync.WaitGroup
+	stop   context.CancelFunc
+}
+
+// A Requested error ends a thread that another process has asked to end.
+type Requested struct {
+	registry.Request
+	said string // by the record
+}
+
+// Recorded is the request by which a thread has ended.
+func Recorded(c *transcript.Cancelled) *Requested {
+	q := &Requested{registry.Request{For: registry.Cancel}, c.Reason}
+	if c.Killed {
+		q.For = registry.Kill
+	}
+	return q
+}
+
+// Error implements error.
+func (r *Requested) Error() string {
+	if r.said != "" {
+		return r.said
+	}
+	text := "the thread was cancelled"
+	if r.For == registry.Kill {
+		text = "the thread was killed"
+	}
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
+// Fault makes it an error of every door.
+func (r *Requested) Fault() *fault.Error { return fault.New(fault.Cancelled, "%s", r.Error()).From(r) }
+
+// Request returns the *Requested in an error, nil if there is none.
+func Request(err error) *Requested {
+	q, _ := errors.AsType[*Requested](err)
+	return q
+}
+
+// Watch looks until End. At the request to kill it, and when another process has claimed it, it ends what the thread does by
+// cancel, with a *Requested or CONFLICT; at that to cancel it, it only says so.
+func (s *Seat) Watch(ctx context.Context, cancel context.CancelCauseFunc) *Watch {
+	w := &Watch{cancel: cancel}
+	w.soft, w.ask = context.WithCancelCause(ctx)
+	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	w.gone.Go(func() { w.look(ctx, s) })
+	return w
+}
+
+func (w *Watch) look(ctx context.Context, s *Seat) {
+	mark := ""
+	for {
+		next, err := s.Registry.Changed(ctx, mark)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil && next != mark {
+			var row *registry.Thread
+			if row, err = registry.Get(ctx, s.Registry, s.ID); err == nil && w.see(s, row) {
+				return
+			}
+		}
+		if err != nil { // the driver's next write says what is wrong
+			return
+		}
+		mark = next
+	}
+}
+
+// see takes what a row says, and reports whether there is nothing more to look for.
+func (w *Watch) see(s *Seat, row *registry.Thread) (over bool) {
+	if row.Epoch != s.Epoch {
+		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread", s.ID).On("epoch", row.Epoch).Permanent())
+		return true
+	}
+	if row.Asked.For != "" {
+		w.ask(&Requested{Request: row.Asked})
+	}
+	if row.Asked.For == registry.Kill {
+		w.cancel(&Requested{Request: row.Asked})
+		return true
+	}
+	return false
+}
+
+// With asks the thread what another is asked: the one that waits for it.
+func (w *Watch) With(other *Watch) {
+	if w != nil && other != nil {
+		context.AfterFunc(other.soft, func() {
+			if q := other.Asked(); q != nil {
+				w.ask(q)
+			}
+		})
+	}
+}
+
+// Asked returns what the thread was asked, nil for nothing. A nil Watch was asked nothing.
+func (w *Watch) Asked() *Requested {
+	if w == nil {
+		return nil
+	}
+	return Request(context.Cause(w.soft))
+}
+
+// Soft returns a context that ends with ctx, and when the thread is asked to end: for waits that need not be waited out.
+func (w *Watch) Soft(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(w.soft, func() { cancel(context.Cause(w.soft)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// End ends the watch.
+func (w *Watch) End() {
+	if w != nil {
+		w.stop()
+		w.gone.Wait()
+		w.ask(nil)
+	}
+}
