@@ -39,8 +39,8 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if row.Lost {
-		return nil, fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", row.ID, row.Dir()).On("thread", row.ID)
+	if err := row.Gone(); err != nil {
+		return nil, err
 	}
 	t, err := e.remember(ctx, row.Dir())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -42,15 +42,32 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	gone, err := allPruned(ctx, a)
+	if err != nil {
+		return nil, err
+	}
 	threads := c.Threads
 	if len(threads) == 0 {
 		if threads, err = allThreads(a); err != nil {
 			return nil, err
 		}
+		for id := range gone { // a process that died may have left the directory
+			threads = append(slices.DeleteFunc(threads, func(dir string) bool { return strings.HasSuffix(filepath.ToSlash(dir), "/threads/"+id) }), id)
+		}
 	}
 	ans := &costs{By: c.By, csv: c.Csv}
 	seen := map[string]bool{}
 	for _, name := range threads {
+		if row := gone[name]; row != nil {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			for _, t := range []*spend.Table{table, total} {
+				t.Add(strings.TrimPrefix(row.Directive, "directive:"), usesOf(row))
+			}
+			continue
+		}
 		why, err := addUp(ctx, a, name, seen, table, total)
 		if err != nil && len(c.Threads) == 0 && ctx.Err() == nil { // one that can't be read hides no other
 			why = "not counted: " + err.Error()
@@ -79,6 +96,9 @@ func allThreads(a *cli.App) (dirs []string, err error) {
 		return nil, err
 	}
 	err = filepath.WalkDir(all, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && isRemoved(e) {
+			return fs.SkipDir
+		}
 		if err == nil && !e.IsDir() && e.Name() == transcript.LinesFile {
 			dirs = append(dirs, filepath.Dir(path))
 		}

@@ -167,6 +167,12 @@ func threadDir(a *cli.App, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if row, err := prunedThread(a, id); err != nil || row != nil {
+		if err == nil {
+			err = row.Gone()
+		}
+		return "", err
+	}
 	dir := filepath.Join(all, filepath.FromSlash(id))
 	if ok, err := osfile.IsDir(dir); err != nil || ok {
 		return dir, err
@@ -186,6 +192,9 @@ func ids(all string) (found []string) {
 	filepath.WalkDir(all, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || len(found) >= mostIDs {
 			return fs.SkipAll
+		}
+		if isRemoved(e) {
+			return fs.SkipDir
 		}
 		if !e.IsDir() && e.Name() == transcript.LinesFile {
 			if id, err := filepath.Rel(all, filepath.Dir(path)); err == nil {

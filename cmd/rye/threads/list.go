@@ -35,6 +35,7 @@ type listedThread struct {
 	Budget    *float64 `json:"budget,omitempty"` // dollars
 	Started   string   `json:"started"`
 	Updated   string   `json:"updated"`
+	Pruned    string   `json:"pruned,omitempty"`  // when its directory was removed
 	Process   int      `json:"process,omitempty"` // that drives it
 }
 
@@ -46,7 +47,7 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if state.Err != nil {
 		return nil, state.Err
 	}
-	known := c.State == "" || c.State == lost
+	known := c.State == "" || c.State == lost || c.State == pruned
 	for _, s := range registry.States {
 		known = known || string(s) == c.State
 	}
@@ -74,7 +75,7 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	answer := listed{Threads: []listedThread{}}
 	for _, row := range all {
-		if l := listedOf(row, accounts[row.ID]); c.State == "" || l.State == c.State {
+		if l := listedOf(row, accounts[row.ID]); c.State == "" || l.State == c.State || c.State == pruned && l.Pruned != "" {
 			answer.Threads = append(answer.Threads, l)
 		}
 	}
@@ -89,6 +90,9 @@ func listedOf(row *registry.Thread, money *ledger.Account) listedThread {
 		Started: row.Created.Format(time.RFC3339), Updated: row.Updated.Format(time.RFC3339)}
 	if row.Lost {
 		l.State = lost
+	}
+	if row.Pruned != nil {
+		l.Pruned = row.Pruned.At.Format(time.RFC3339)
 	}
 	if row.State == registry.Running {
 		l.Process = row.Driver.Process
@@ -108,7 +112,11 @@ func inDollars(nano int64) float64 { return float64(nano) / 1e9 }
 func (l listed) Text(t *cli.Terminal) {
 	rows := [][]string{}
 	for _, one := range l.Threads {
-		rows = append(rows, []string{one.Thread, one.State, fmt.Sprintf("$%.4f", one.Spend+one.Children), one.Started})
+		state := one.State
+		if one.Pruned != "" {
+			state += ", " + pruned
+		}
+		rows = append(rows, []string{one.Thread, state, fmt.Sprintf("$%.4f", one.Spend+one.Children), one.Started})
 	}
 	t.Rows(rows)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -23,10 +24,15 @@ type shown struct {
 	Problem  *transcript.Problem `json:"problem,omitempty"`
 	Unsigned int64               `json:"unsigned"` // lines at the end that no checkpoint signs
 	Events   []step              `json:"events"`
+	Pruned   *registry.Pruned    `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
 }
 
-// Text is empty: text is written as it is read.
-func (shown) Text(*cli.Terminal) {}
+// Text shows a thread that was pruned. Of others text is written as it is read.
+func (s shown) Text(t *cli.Terminal) {
+	if s.Pruned != nil {
+		prunedText(t, s.Thread, s.Status, s.Pruned)
+	}
+}
 
 // An overview is what the header of a transcript says.
 type overview struct {
@@ -43,6 +49,10 @@ type overview struct {
 
 func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	s, done, err := find(a, c.Thread)
+	if row, err := wasPruned(a, c.Thread, err); err != nil || row != nil {
+		a.Term.Json = a.Term.Json || c.Format == "json"
+		return shownPruned(row), err
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	v1 "github.com/rye-build/rye/exec/thread/transcript/v1"
 	"github.com/rye-build/rye/manifest/key"
@@ -29,8 +30,9 @@ type verified struct {
 	Source string                `json:"source"`
 	Keys   []audits.AuditKeyLine `json:"keys"` // whose word counts
 	*transcript.Report
-	Export *exportLine `json:"export,omitempty"`
-	Signed bool        `json:"status_signed"` // false only for a thread of rye 1 without a signed thread.json that says so
+	Export *exportLine      `json:"export,omitempty"`
+	Pruned *registry.Pruned `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
+	Signed bool             `json:"status_signed"`    // false only for a thread of rye 1 without a signed thread.json that says so
 }
 
 // exportLine is what is known of an export, besides the transcript in it.
@@ -53,6 +55,9 @@ func keysOf(ctx context.Context, a *cli.App, given []string) ([]audits.AuditKeyL
 
 func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	s, done, err := find(a, c.Thread)
+	if row, err := wasPruned(a, c.Thread, err); err != nil || row != nil {
+		return c.pruned(row, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +135,10 @@ func parseSeen(text string) (p transcript.Position, err error) {
 
 func (v *verified) Text(t *cli.Terminal) {
 	r := v.Report
+	if v.Pruned != nil {
+		prunedText(t, r.Thread, r.Status, v.Pruned)
+		return
+	}
 	if p := r.Problem; p != nil {
 		t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleError, "bad", t.Ascii), p.Kind, p)
 		return

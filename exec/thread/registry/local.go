@@ -281,7 +281,7 @@ func (l *Local) Threads(ctx context.Context, f Filter) (all []*Thread, err error
 	})
 	for _, t := range all {
 		_, missing := os.Lstat(t.Dir())
-		t.Lost = errors.Is(missing, fs.ErrNotExist)
+		t.Lost = t.Pruned == nil && errors.Is(missing, fs.ErrNotExist)
 		t.Alive = l.alive(t.Driver)
 		t.Dead = t.State == Running && !t.Alive
 	}

@@ -8,7 +8,8 @@
 //	interrupted  a limit, the budget, a signal or the death of its process stopped it; it can be resumed
 //	completed, error, cancelled, killed, continued    it has ended
 //
-// A thread whose directory is gone is lost, whatever its row says.
+// A thread whose directory is gone is lost, whatever its row says, unless the row says that it was pruned: then the row has what
+// remains of it.
 //
 // # Requests
 //
@@ -87,6 +88,7 @@ type Thread struct {
 	Asked     Request   `json:"asked,omitzero"`   // the strongest of what it was asked
 	Created   time.Time `json:"created"`
 	Updated   time.Time `json:"updated"`
+	Pruned    *Pruned   `json:"pruned,omitempty"` // its directory was removed on purpose
 
 	Lost  bool `json:"-"` // its directory is gone
 	Alive bool `json:"-"` // its driver's process runs, on this machine
@@ -147,6 +149,9 @@ type Registry interface {
 	// Changed returns when rows may have changed since the mark that it returned last, "" for none yet, but at the latest after a
 	// second, and the next mark.
 	Changed(ctx context.Context, mark string) (next string, err error)
+	// Prune gives threads that have ended what remains of them, all or none. A thread can't be pruned as long as one that it is
+	// related to hasn't ended (CONFLICT). Threads that are pruned already, or unknown, are passed over.
+	Prune(ctx context.Context, threads map[string]Pruned) error
 	// Threads lists rows, the newest first.
 	Threads(ctx context.Context, f Filter) ([]*Thread, error)
 }

@@ -57,6 +57,7 @@ type Report struct {
 	Tools        []ToolUse       `json:"tools"`
 	End          json.RawMessage `json:"end,omitempty"` // what the last event says of how the thread ended
 	Last         Position        `json:"last"`
+	Signed       Position        `json:"signed,omitzero"` // the last checkpoint
 	Problem      *Problem        `json:"problem,omitempty"`
 }
 
@@ -116,7 +117,6 @@ type verifier struct {
 	proven   facts
 	pending  facts // since the last checkpoint
 	end      *Event
-	signed   int64 // the line of the last checkpoint
 }
 
 func newVerifier(c Check) *verifier {
@@ -145,7 +145,7 @@ func (v *verifier) readAll(r *Reader) error {
 	}
 	v.report.Torn, v.report.Last = r.Torn, r.Last()
 	v.report.Bytes, v.report.PayloadBytes = r.at, r.large
-	v.report.Unsigned = v.report.Lines - v.signed
+	v.report.Unsigned = v.report.Lines - v.report.Signed.Seq
 	for _, m := range v.order {
 		v.report.Machines = append(v.report.Machines, *m)
 	}
@@ -204,11 +204,11 @@ func (v *verifier) checkpoint(e *Event, k key.Public) error {
 	if !e.holds(k) {
 		return &Problem{e.Seq, Forged,
 			fmt.Sprintf("the signature by machine %s doesn't hold: lines after %d aren't those that it signed",
-				k.Fingerprint().Short(), v.signed)}
+				k.Fingerprint().Short(), v.report.Signed.Seq)}
 	}
 	m.Checkpoints++
 	v.report.Checkpoints++
-	v.signed = e.Seq
+	v.report.Signed = e.Position()
 	v.proven.add(&v.pending)
 	v.pending = newFacts()
 	v.report.Turns, v.report.Calls = v.proven.turns, v.proven.calls
@@ -267,13 +267,13 @@ func (v *verifier) atEnd(r *Reader) error {
 		return &Problem{at, Replaced, fmt.Sprintf("line %d existed before", v.Seen[0].Seq)}
 	case at == 1:
 		return &Problem{1, Unsigned, "the transcript is empty"}
-	case v.signed == 0:
+	case v.report.Signed.Seq == 0:
 		return &Problem{at, Unsigned, "no checkpoint: nothing of it is signed"}
 	case v.Unfinished && v.report.Status == StatusUnfinished:
 		return io.EOF
 	case v.report.Status == StatusUnfinished:
 		return &Problem{at, Unfinished, "no signed end: the thread runs, was interrupted, or its end was cut off"}
-	case v.signed != r.last.Seq || r.Torn || surplus:
+	case v.report.Signed.Seq != r.last.Seq || r.Torn || surplus:
 		return &Problem{at, Edited, "something follows the signed end"}
 	}
 	return io.EOF

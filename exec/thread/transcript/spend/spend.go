@@ -84,6 +84,16 @@ func (t *Table) Thread(directive string, total bool) *Thread {
 	return &Thread{table: t, directive: directive, total: total}
 }
 
+// Add counts the calls of one thread that were added up before, by model and day.
+func (t *Table) Add(directive string, uses []Row) {
+	r := t.Thread(directive, false)
+	for _, u := range uses {
+		at, _ := time.Parse(time.DateOnly, u.Day)
+		r.model = u.Model
+		r.add(at, u)
+	}
+}
+
 // Take takes the next event.
 func (r *Thread) Take(at time.Time, p transcript.Payload) {
 	switch p := p.(type) {

@@ -1,0 +1,123 @@
+package threads
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/exec/thread/transcript/spend"
+)
+
+// pruned is the state that rye thread list takes for threads whose directories were removed.
+const pruned = "pruned"
+
+// allPruned returns the threads of the project that were pruned.
+func allPruned(ctx context.Context, a *cli.App) (map[string]*registry.Thread, error) {
+	return prunedRows(ctx, a, "")
+}
+
+func prunedRows(ctx context.Context, a *cli.App, id string) (map[string]*registry.Thread, error) {
+	state := a.Dir(cli.StatePlace)
+	p, err := places.Paths(a).FindProject()
+	if err != nil || state.Err != nil {
+		return nil, nil // a file needs neither
+	}
+	rows, money := thread.Local(state.Value, a.Now)
+	defer money.Shut()
+	defer rows.Close()
+	all, err := rows.Threads(ctx, registry.Filter{ID: id, Root: p.Root})
+	gone := map[string]*registry.Thread{}
+	for _, row := range all {
+		if row.Pruned != nil {
+			gone[row.ID] = row
+		}
+	}
+	return gone, err
+}
+
+// prunedThread returns the row of a thread of the project that was pruned, nil if it was not.
+func prunedThread(a *cli.App, id string) (*registry.Thread, error) {
+	all, err := prunedRows(context.Background(), a, id)
+	return all[id], err
+}
+
+// wasPruned returns the row of a thread that was not found because it was pruned.
+func wasPruned(a *cli.App, id string, notFound error) (*registry.Thread, error) {
+	if f, ok := fault.Find(notFound); !ok || f.Details["reason"] != pruned {
+		return nil, nil
+	}
+	return prunedThread(a, id)
+}
+
+// isRemoved reports whether a directory is what a process that died while it pruned has left of a thread.
+func isRemoved(e fs.DirEntry) bool {
+	return e.IsDir() && strings.HasPrefix(e.Name(), osfile.Unfinished)
+}
+
+// usesOf returns what the model calls of a thread that was pruned have used.
+func usesOf(row *registry.Thread) (all []spend.Row) {
+	for _, u := range row.Pruned.Uses {
+		all = append(all, spend.Row{Model: u.Model, Day: u.Day, Calls: u.Calls, Input: u.Input, Output: u.Output, Spend: u.Spend})
+	}
+	return all
+}
+
+// pruned is the answer for a thread whose transcript was removed: what remains is known, and nothing of it can be verified.
+func (c *verifyRun) pruned(row *registry.Thread, err error) (cli.Answer, error) {
+	if err != nil {
+		return nil, err
+	}
+	p := row.Pruned
+	report := &transcript.Report{Format: transcript.Format, Thread: row.ID, Status: string(row.State), Lines: p.Lines, Began: row.Created, Ended: row.Updated,
+		Signed: transcript.Position{Seq: p.Line, Digest: p.Digest}, Machines: []transcript.Machine{}, Models: []transcript.ModelUse{}, Tools: []transcript.ToolUse{}}
+	f := fault.Of(row.Gone()).Asked()
+	f.Hint = nil
+	if p.Line > 0 {
+		f.Because("an export of it is verified against what remains")
+		f.Try("rye thread verify FILE --seen " + positionOf(p))
+	}
+	return &verified{Source: c.Thread, Report: report, Pruned: p, Signed: p.Line > 0 && p.Line == p.Lines}, f
+}
+
+func positionOf(p *registry.Pruned) string { return fmt.Sprintf("%d/%s", p.Line, p.Digest) }
+
+// shownPruned is what can be shown of a thread that was pruned.
+func shownPruned(row *registry.Thread) shown {
+	if row == nil {
+		return shown{}
+	}
+	s := shown{overview: overview{Thread: row.ID, Directive: strings.TrimPrefix(row.Directive, "directive:"), Status: string(row.State),
+		Created: row.Created.Format(timeForm), Spend: row.Pruned.Spend}, Events: []step{}, Pruned: row.Pruned}
+	for _, u := range row.Pruned.Uses {
+		s.Model = cmp.Or(s.Model, u.Model)
+		s.Input, s.Output = s.Input+u.Input, s.Output+u.Output
+	}
+	return s
+}
+
+// prunedText prints what remains of a thread.
+func prunedText(t *cli.Terminal, id, status string, p *registry.Pruned) {
+	t.Printf("%s  %s\n", pruned, id)
+	rows := [][]string{{"  status", status}, {"  pruned", p.At.Format(time.RFC3339)}, {"  cost", dollars(p.Spend)}}
+	if p.Below > 0 {
+		rows = append(rows, []string{"  children", dollars(p.Below)})
+	}
+	for _, u := range p.Uses {
+		rows = append(rows, []string{"  model", fmt.Sprintf("%s  %s on %s, %d tokens in, %d out, %s", u.Model, fault.Count(u.Calls, "call"), u.Day, u.Input, u.Output, dollars(u.Spend))})
+	}
+	if rows = append(rows, []string{"  lines", strconv.FormatInt(p.Lines, 10)}); p.Line > 0 {
+		rows = append(rows, []string{"  last signed", positionOf(p)}, []string{"  signed by", "machine " + places.Short(p.Signer)})
+	}
+	t.Rows(rows)
+}

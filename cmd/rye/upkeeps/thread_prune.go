@@ -1,0 +1,126 @@
+package upkeeps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/prune"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+)
+
+type threadPruneRun struct {
+	Keep   string `placeholder:"TIME" required:"" help:"Keep threads that ended since then: 90d, 12h, or a date."`
+	All    bool   `help:"Prune the threads of all projects."`
+	DryRun bool   `name:"dry-run" help:"Show what would be removed; remove nothing."`
+}
+
+type threadPruned struct {
+	DryRun bool           `json:"dry_run"`
+	Before string         `json:"before"` // threads that ended before then
+	Pruned []prunedThread `json:"pruned"`
+	Kept   []prune.Kept   `json:"kept"` // that are old enough
+	Bytes  int64          `json:"bytes"`
+}
+
+type prunedThread struct {
+	Thread  string     `json:"thread"`
+	State   string     `json:"state"`
+	Project string     `json:"project"`
+	Spend   int64      `json:"spend"` // nano-dollars, its own
+	Line    int64      `json:"line"`  // the last one that was signed
+	Digest  cas.Digest `json:"digest,omitzero"`
+}
+
+func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	before, err := audits.ParseMoment("--keep", c.Keep, a.Now())
+	if err != nil {
+		return nil, err
+	}
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	var f registry.Filter
+	if !c.All {
+		p, err := places.Paths(a).FindProject()
+		if err != nil {
+			return nil, err
+		}
+		f.Root = p.Root
+	}
+	dirs, err := audits.Dirs(a)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := audits.AuditKeys(ctx, a, dirs, nil)
+	if err != nil {
+		return nil, err
+	}
+	rows, money := thread.Local(state.Value, a.Now)
+	defer money.Shut()
+	defer rows.Close()
+	all, err := results.Tidy(ctx, rows, money, f, a.Now())
+	if err != nil {
+		return nil, err
+	}
+	r, err := prune.Threads(ctx, prune.Options{Registry: rows, Ledger: money, Rows: all, Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun})
+	if err != nil {
+		return nil, err
+	}
+	ans := threadPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Pruned: []prunedThread{}, Kept: slices.Concat([]prune.Kept{}, r.Kept), Bytes: r.Bytes}
+	for _, t := range r.Pruned {
+		p := t.Pruned
+		ans.Pruned = append(ans.Pruned, prunedThread{t.ID, string(t.State), t.Project.Root, p.Spend, p.Line, p.Digest})
+	}
+	return ans, c.unverified(a, r.Kept)
+}
+
+// unverified warns of threads that stay, and is an error if some of them can't be verified.
+func (c *threadPruneRun) unverified(a *cli.App, kept []prune.Kept) error {
+	var bad []prune.Kept
+	for _, k := range kept {
+		if k.Err != nil {
+			bad = append(bad, k)
+		} else {
+			a.Term.Detail("kept %s: %s", k.Thread, k.Reason)
+		}
+	}
+	if n := int64(len(kept) - len(bad)); n > 0 {
+		a.Term.Note("kept %s, related to threads that have not ended before then", fault.Count(n, "old thread"))
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	f := fault.Of(bad[0].Err)
+	f.Text = fmt.Sprintf("%s can't be verified, so it was kept: %s", bad[0].Thread, bad[0].Reason)
+	if len(bad) > 1 {
+		f.Text = fmt.Sprintf("%d threads can't be verified, so they were kept", len(bad))
+		for _, k := range bad[:min(len(bad), audits.MostNamed)] {
+			f.Because(k.Thread + ": " + k.Reason)
+		}
+	}
+	f.Hint = []string{"rye thread verify " + fault.Quote(bad[0].Thread)}
+	return f.Asked()
+}
+
+func (p threadPruned) Text(t *cli.Terminal) {
+	did := "pruned"
+	if p.DryRun {
+		did = "would prune"
+	}
+	var rows [][]string
+	for _, one := range p.Pruned {
+		rows = append(rows, []string{did, one.Thread, one.State})
+	}
+	t.Rows(rows)
+	t.Printf("%s %s that ended before %s, %s\n", did, fault.Count(int64(len(p.Pruned)), "thread"), p.Before, cli.ByteSize(float64(p.Bytes)))
+}

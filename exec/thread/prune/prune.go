@@ -1,0 +1,230 @@
+// Package prune removes the directories of threads that have ended. What remains of a thread is in its row of the registry.
+//
+// A thread goes when it ended before a given time, and all threads that it is related to did too: a parent that goes on needs
+// what its children answered, and a child the account of its parent. A transcript that can't be verified stays, since what would
+// remain of it proves nothing.
+//
+// The row is written first, and durable before anything is removed. A process that dies before that has removed nothing. One that
+// dies after it leaves files that belong to no thread; every command takes the thread as pruned, and the next prune removes them.
+// There is nothing else to release: a thread has no lease in the store, where the locks of projects keep what they name.
+package prune
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/exec/thread/transcript/spend"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// Options say what goes.
+type Options struct {
+	Registry registry.Registry
+	Ledger   ledger.Ledger
+	Rows     []*registry.Thread // of the project, or of all projects, tidied
+	Keys     []key.Public       // that count when transcripts are verified
+	Before   time.Time          // threads that ended before then
+	Now      time.Time
+	DryRun   bool
+	Hook     osfile.Hook // of tests
+}
+
+// A Kept is a thread that is old enough and stays.
+type Kept struct {
+	Thread string `json:"thread"`
+	Reason string `json:"reason"`
+	Err    error  `json:"-"` // why its transcript can't be verified; nil for another reason
+}
+
+// A Report says what was done, or would be.
+type Report struct {
+	Pruned []*registry.Thread
+	Kept   []Kept
+	Bytes  int64 // that the directories had
+}
+
+// Threads prunes.
+func Threads(ctx context.Context, o Options) (*Report, error) {
+	every, err := o.Registry.Threads(ctx, registry.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	mine := map[string]*registry.Thread{} // whose project is where the caller found it
+	for _, t := range o.Rows {
+		mine[t.ID] = t
+	}
+	r := &Report{}
+	for _, group := range registry.Related(every) {
+		if err := o.group(ctx, r, group, mine); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(r.Pruned, func(a, b *registry.Thread) int { return a.Created.Compare(b.Created) })
+	return r, nil
+}
+
+// group prunes related threads, or says why they stay.
+func (o *Options) group(ctx context.Context, r *Report, group []*registry.Thread, mine map[string]*registry.Thread) error {
+	var old []*registry.Thread
+	young := false
+	for _, t := range group {
+		young = young || !t.Updated.Before(o.Before)
+		if t.Pruned != nil && mine[t.ID] != nil {
+			if err := o.finish(ctx, r, mine[t.ID]); err != nil {
+				return err
+			}
+		}
+		if t.Pruned == nil && mine[t.ID] != nil && !mine[t.ID].Lost && t.Updated.Before(o.Before) {
+			old = append(old, mine[t.ID])
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	stays := ""
+	if b := registry.Blocks(group); b != nil {
+		stays = "the thread " + b.ID + " is " + string(b.State)
+	} else if young {
+		stays = "a thread that it is related to ended later"
+	}
+	for _, t := range old {
+		if stays != "" {
+			r.Kept = append(r.Kept, Kept{Thread: t.ID, Reason: stays})
+			continue
+		}
+		if err := o.one(ctx, r, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one prunes a thread.
+func (o *Options) one(ctx context.Context, r *Report, t *registry.Thread) error {
+	p, err := o.remains(ctx, t)
+	if f, bad := fault.Find(err); bad && f.Details["reason"] == "transcript" {
+		r.Kept = append(r.Kept, Kept{t.ID, f.Text, err})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Pruned, r.Bytes = append(r.Pruned, t), r.Bytes+osfile.BytesIn(t.Dir())
+	t.Pruned = p
+	if o.DryRun {
+		return nil
+	}
+	if err := o.Hook.Do("row", t.Dir()); err != nil {
+		return err
+	}
+	if err := o.Registry.Prune(ctx, map[string]registry.Pruned{t.ID: *p}); err != nil {
+		return err
+	}
+	return o.remove(ctx, t)
+}
+
+// finish removes what a process that died has left of a thread that was pruned.
+func (o *Options) finish(ctx context.Context, r *Report, t *registry.Thread) error {
+	if o.DryRun {
+		return nil
+	}
+	r.Bytes += osfile.BytesIn(t.Dir())
+	return o.remove(ctx, t)
+}
+
+// remove removes a directory, which goes at once: under its name no reader finds a part of it. A link in a thread's id leads
+// nowhere else.
+func (o *Options) remove(ctx context.Context, t *registry.Thread) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Join(t.Project.Root, ".ai", "threads"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	doomed := osfile.Unfinished + "pruned-" + strings.ReplaceAll(t.ID, "/", "-")
+	if err := o.Hook.Do("rename", t.Dir()); err != nil {
+		return err
+	}
+	err = root.RemoveAll(doomed) // of a directory that came back, as from a backup
+	if err == nil {
+		err = root.Rename(filepath.FromSlash(t.ID), doomed)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := o.Hook.Do("remove", doomed); err != nil {
+		return err
+	}
+	return root.RemoveAll(doomed)
+}
+
+// remains returns what the row of a thread keeps of it.
+func (o *Options) remains(ctx context.Context, t *registry.Thread) (*registry.Pruned, error) {
+	p := &registry.Pruned{At: o.Now.UTC().Round(0)}
+	account, err := ledger.Get(ctx, o.Ledger, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if account != nil {
+		p.Spend, p.Below = account.Own, account.Below
+	}
+	if !transcript.Exists(t.Dir()) { // it failed before it began
+		return p, nil
+	}
+	report, err := transcript.Verify(ctx, t.Dir(), transcript.Check{Keys: o.Keys, Thread: t.ID, Unfinished: true})
+	if err == nil && report.Problem != nil && report.Problem.Kind != transcript.Unsigned { // it proves no less afterwards
+		err = report.Problem.Fault()
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Lines, p.Line, p.Digest = report.Lines, report.Signed.Seq, report.Signed.Digest
+	if n := len(report.Machines); n > 0 {
+		p.Signer = report.Machines[n-1].Key.Fingerprint().String()
+	}
+	p.Uses, err = uses(t.Dir())
+	return p, err
+}
+
+// uses adds up the model calls of a thread. Without an account, as after the loss of the ledger, they are also its cost.
+func uses(dir string) ([]registry.Use, error) {
+	table, _ := spend.New([]string{"model", "day"}) // which it knows
+	to := table.Thread("", false)
+	for e, err := range transcript.Read(dir) {
+		var p transcript.Payload
+		if err == nil {
+			p, err = e.Says()
+		}
+		if err != nil {
+			return nil, err
+		}
+		to.Take(e.Time, p)
+	}
+	var all []registry.Use
+	for _, row := range table.Rows() {
+		use := registry.Use{Model: row.Model, Day: row.Day, Calls: row.Calls, Input: row.Input, Output: row.Output, Spend: row.Spend}
+		if len(all) == registry.MaxUses { // the rest counts with the last
+			last := &all[len(all)-1]
+			last.Calls, last.Input, last.Output, last.Spend = last.Calls+use.Calls, last.Input+use.Input, last.Output+use.Output, last.Spend+use.Spend
+			continue
+		}
+		all = append(all, use)
+	}
+	return all, nil
+}

@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// Pruned is what remains of a thread whose directory was removed on purpose. The row that has it commits the removal: files of
+// the thread that are still there belong to no thread.
+type Pruned struct {
+	At     time.Time  `json:"at"`
+	Lines  int64      `json:"lines,omitzero"` // of the transcript
+	Line   int64      `json:"line,omitzero"`  // the last one that was signed, zero if none was
+	Digest cas.Digest `json:"digest,omitzero"`
+	Signer string     `json:"signer,omitempty"` // the fingerprint of the machine that signed it
+	Uses   []Use      `json:"uses,omitempty"`
+	Spend  int64      `json:"spend,omitzero"`          // nano-dollars, its own
+	Below  int64      `json:"spend_children,omitzero"` // nano-dollars, of its children and theirs
+}
+
+// A Use is the calls of one model on one day, with money in nano-dollars.
+type Use struct {
+	Model  string `json:"model"`
+	Day    string `json:"day"`
+	Calls  int64  `json:"calls"`
+	Input  int64  `json:"input_tokens"`
+	Output int64  `json:"output_tokens"`
+	Spend  int64  `json:"spend"`
+}
+
+// MaxUses bounds a row, which is one line of the registry.
+const MaxUses = 128
+
+// Gone returns the error for who needs the directory of a thread that was pruned or is lost, nil if it is there.
+func (t *Thread) Gone() error {
+	if p := t.Pruned; p != nil {
+		f := fault.New(fault.NotFound, "the thread %s was pruned on %s", t.ID, p.At.Format(time.DateOnly)).On("thread", t.ID).On("reason", "pruned")
+		return f.Because("its transcript was removed; state, cost and the last signed digest remain").Try("rye thread show " + fault.Quote(t.ID))
+	}
+	if t.Lost {
+		return fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", t.ID, t.Dir()).On("thread", t.ID)
+	}
+	return nil
+}
+
+// Related returns the groups of threads that need each other's records: a thread, those that it started, and those that go on
+// with its work.
+func Related(rows []*Thread) (groups [][]*Thread) {
+	root := map[string]string{}
+	var find func(string) string
+	find = func(id string) string {
+		up, known := root[id]
+		if !known || up == id {
+			return id
+		}
+		root[id] = find(up)
+		return root[id]
+	}
+	for _, t := range rows {
+		for _, other := range []string{t.Parent, t.Continues, t.Next} {
+			if other != "" {
+				root[find(other)] = find(t.ID)
+			}
+		}
+	}
+	at := map[string]int{}
+	for _, t := range rows {
+		top := find(t.ID)
+		i, known := at[top]
+		if !known {
+			i, at[top] = len(groups), len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], t)
+	}
+	return groups
+}
+
+// Blocks returns the first of the threads that hasn't ended: as long as there is one, none of the group can be pruned.
+func Blocks(group []*Thread) *Thread {
+	for _, t := range group {
+		if !t.State.Ended() {
+			return t
+		}
+	}
+	return nil
+}
+
+// Prune implements Registry.
+func (l *Local) Prune(ctx context.Context, threads map[string]Pruned) error {
+	return l.book.Change(ctx, func(r *rows) ([]any, error) {
+		var all []*Thread
+		for _, id := range slices.Sorted(maps.Keys(r.byID)) {
+			all = append(all, r.byID[id])
+		}
+		var records []any
+		for _, group := range Related(all) {
+			for _, t := range group {
+				p, chosen := threads[t.ID]
+				if !chosen || t.Pruned != nil {
+					continue
+				}
+				if b := Blocks(group); b != nil {
+					return nil, fault.New(fault.Conflict, "the thread %s can't be pruned: %s is %s", t.ID, b.ID, b.State).On("thread", b.ID)
+				}
+				if len(p.Uses) > MaxUses {
+					return nil, fault.New(fault.Validation, "the thread %s has used more than %d models a day", t.ID, MaxUses)
+				}
+				row := *t
+				row.Pruned = &p
+				records = append(records, record{"prune", &row})
+			}
+		}
+		return records, nil
+	})
+}
