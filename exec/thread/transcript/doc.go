@@ -73,6 +73,14 @@
 //	  {"limits":{"turns":40},"message":"Go on.","principal":"ann"}
 //	checkpoint        after every turn, and the last line: the digest so far, signed
 //	  {"sig":"rye:signed:v2:2026-11-20T12:00:03Z:…:…:…","turn":2}
+//	node_started      a node of a graph begins; step counts from 1
+//	  {"kind":"action","node":"fetch","step":1}
+//	node_result       what came of it; next is the node that follows, missing at the end
+//	  {"calls":1,"next":"done","node":"fetch","status":"ok","step":1}
+//	state             the state of the graph after that, and its digest; same says that it is the one of the step before
+//	  {"digest":"blake3:…","next":"done","state":{"page":"…"},"step":1}
+//	returned          the graph is through, with the state of that digest
+//	  {"digest":"blake3:…","node":"done","step":2}
 //	thread_completed, thread_error, thread_cancelled, thread_continued    one of them, once; only a checkpoint follows
 //	  {"cost":{"elapsed":9100000000,"input_tokens":1020,"output_tokens":96,"spend":6800000,"turns":2},
 //	   "outputs":{"url":"…"},"result":"Deployed."}

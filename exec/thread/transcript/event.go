@@ -286,6 +286,7 @@ func (e *Event) Says() (Payload, error) {
 		TypeWaiting: says[Waiting], TypeContinued: says[Continued], TypeCheckpoint: says[Checkpoint],
 		TypeCompleted: says[Completed], TypeFailed: says[Failed],
 		TypeCancelled: says[Cancelled], TypeHandedOff: says[HandedOff],
+		TypeNodeStarted: says[NodeStarted], TypeNodeResult: says[NodeResult], TypeState: says[State], TypeReturned: says[Returned],
 	}[e.Type]
 	return as(e)
 }

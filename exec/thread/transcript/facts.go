@@ -54,11 +54,11 @@ func (f *facts) add(o *facts) {
 	for k, m := range o.models {
 		to := f.model(k)
 		to.Calls, to.Failed, to.Cost = to.Calls+m.Calls, to.Failed+m.Failed, to.Cost+m.Cost
-		to.Usage.add(m.Usage)
+		addUsage(&to.Usage, m.Usage)
 	}
 }
 
-func (u *Usage) add(o Usage) {
+func addUsage(u *Usage, o Usage) {
 	u.Input, u.Output, u.Reasoning = u.Input+o.Input, u.Output+o.Output, u.Reasoning+o.Reasoning
 	u.CacheRead, u.CacheWrite, u.Reported = u.CacheRead+o.CacheRead, u.CacheWrite+o.CacheWrite, u.Reported || o.Reported
 }
@@ -135,5 +135,5 @@ func usageOf(m map[string]any) (u Usage) {
 func (m *ModelUse) settle(u Usage, cost int64) {
 	m.Calls++
 	m.Cost += cost
-	m.Usage.add(u)
+	addUsage(&m.Usage, u)
 }

@@ -26,13 +26,15 @@ import (
 func all() []Payload {
 	f := &Fault{Code: "TIMEOUT", Message: "late"}
 	return []Payload{started(), Driver{Epoch: 2, Key: own.Public(), Voucher: json.RawMessage(`{"a":1}`)}, turns()[0][0], turns()[2][0], turns()[1][0], turns()[2][1],
-		CallResult{Call: "c", Status: CallUnknown, Error: f}, Artifact{"c", sum("x"), "text/plain", "x"},
+		CallResult{Call: "c", Status: CallUnknown, Error: f}, Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: "x"},
 		Hook{ID: "h", Event: "error", Error: f},
-		Limit{"context", 0.95, 1, "handoff"}, Waiting{State: "interrupted", Reason: "budget", On: "a-1", Call: "c",
+		Limit{Code: "context", Current: 0.95, Max: 1, Action: "handoff"}, Waiting{State: "interrupted", Reason: "budget", On: "a-1", Call: "c",
 			Until: "2026-11-20T13:00:00.000Z", Error: f},
-		Continued{"ann", "Go on.", &Limits{Turns: new(int64(40)), Tokens: new(int64(1)), Spawns: new(int64(0)), Duration: new(int64(3))}}, Checkpoint{1,
-			sigPlaceholder}, completed(), Failed{*f, Cost{}},
-		Cancelled{"ann", "enough", true, Cost{Below: 1, Elapsed: 2}}, HandedOff{"acme/x-1-abcde", "context", Cost{}}}
+		Continued{Principal: "ann", Message: "Go on.", Limits: &Limits{Turns: new(int64(40)), Tokens: new(int64(1)), Spawns: new(int64(0)), Duration: new(int64(3))}}, Checkpoint{Turn: 1,
+			Sig: sigPlaceholder}, completed(), Failed{Error: *f, Cost: Cost{}},
+		Cancelled{By: "ann", Reason: "enough", Killed: true, Cost: Cost{Below: 1, Elapsed: 2}}, HandedOff{Next: "acme/x-1-abcde", Reason: "context", Cost: Cost{}},
+		NodeStarted{Step: 1, Node: "fetch", Kind: "action"}, NodeResult{Step: 1, Node: "fetch", Status: "error", Next: "mend", Calls: 2, Error: f, Cause: "expired"},
+		State{Step: 1, Next: "mend", Digest: sum("x"), State: map[string]any{"a": 1.0}, Same: true}, Returned{Step: 2, Node: "done", Digest: sum("x")}}
 }
 
 func TestTypes(t *testing.T) {
@@ -251,14 +253,14 @@ func TestRefused(t *testing.T) {
 		{"two ends", []Payload{completed(), completed()}, fault.Validation, "the thread has ended"},
 		{"too deep", []Payload{CallStarted{Call: "c1", Turn: 1, Name: "x", Input: deep}}, fault.Validation,
 			"nested more than 64 deep"},
-		{"too large", []Payload{Artifact{"c1", sum("x"), "text/plain", strings.Repeat("x", MaxPayload)}}, fault.Limit,
+		{"too large", []Payload{Artifact{Call: "c1", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", MaxPayload)}}, fault.Limit,
 			"more than the limit of 16777216"},
 		{"a number too large", []Payload{request, Answer{Turn: 1, Attempt: 1, Cost: 1<<53 + 1}}, fault.Validation,
 			"2^53"},
 		{"what isn't JSON", []Payload{Hook{ID: "h", Event: "e", Result: func() {}}}, fault.Validation,
 			"hook: json: unsupported type"},
 		{"not an object", []Payload{notObject{}}, fault.Validation, "the payload is not an object"},
-		{"an unknown type", []Payload{unknown{}}, fault.Validation, `unknown type of event "node_started"`},
+		{"an unknown type", []Payload{unknown{}}, fault.Validation, `unknown type of event "node_stopped"`},
 	} {
 		if _, err := w.Append(c.events...); err == nil || fault.CodeOf(err) != c.code ||
 			!strings.Contains(err.Error(), c.want) {
@@ -292,7 +294,7 @@ func (notObject) Type() Type { return TypeHook }
 
 type unknown struct{}
 
-func (unknown) Type() Type { return "node_started" }
+func (unknown) Type() Type { return "node_stopped" }
 
 // TestCalls: so many calls run at once, and no more.
 func TestCalls(t *testing.T) {
@@ -326,7 +328,7 @@ func TestFull(t *testing.T) {
 	}
 	w, _ = begun(t, options())
 	w.large = MaxPayloads - 5000
-	if _, err := w.Append(Artifact{"c", sum("x"), "text/plain", strings.Repeat("x", 6000)}); err == nil ||
+	if _, err := w.Append(Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", 6000)}); err == nil ||
 		fault.CodeOf(err) != fault.Limit {
 		t.Error(err)
 	}
@@ -434,7 +436,7 @@ func TestFollow(t *testing.T) {
 	if got := next(); len(got) != 2 {
 		t.Error(got)
 	}
-	_, err = w.Append(Artifact{"c", sum("x"), "text/plain", strings.Repeat("x", 1<<20)}, Hook{ID: "h", Event: "e"})
+	_, err = w.Append(Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", 1<<20)}, Hook{ID: "h", Event: "e"})
 	must(t, err)
 	if got := fmt.Sprint(next()); got != "[artifact hook]" {
 		t.Error(got)
@@ -516,7 +518,7 @@ func TestEnds(t *testing.T) {
 // TestLoad: a payload is what its line says, or an error.
 func TestLoad(t *testing.T) {
 	w, dir := begun(t, options())
-	events, err := w.Append(Artifact{"c", sum("x"), "text/plain", strings.Repeat("x", 6000)})
+	events, err := w.Append(Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", 6000)})
 	must(t, err)
 	l := events[0].Large
 	if b, err := l.Load(dir); err != nil || !bytes.Equal(b, events[0].Payload) {
@@ -555,7 +557,7 @@ func TestLong(t *testing.T) {
 		for range 100 {
 			events = append(events, Hook{ID: "h", Event: "e", Result: strings.Repeat("x", 2000)})
 		}
-		_, err := w.Append(append(events, Artifact{"c", sum("x"), "text/plain", strings.Repeat("y", 1<<18)},
+		_, err := w.Append(append(events, Artifact{Call: "c", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("y", 1<<18)},
 			Checkpoint{Turn: 1})...)
 		must(t, err)
 	}
@@ -582,8 +584,8 @@ func BenchmarkVerify(b *testing.B) {
 	for range 100 {
 		_, err := w.Append(Request{Turn: 1, Attempt: 1, Digest: sum("r"), Messages: []any{Message{Role: "user",
 			Text: strings.Repeat("text ", 600)}}, Provider: Item{Ref: "tool:p"}, Model: "m"},
-			Answer{Turn: 1, Attempt: 1, Text: strings.Repeat("text ", 400)}, Artifact{"c", sum("x"), "text/plain",
-				strings.Repeat("a line of it\n", 5000)}, Checkpoint{Turn: 1})
+			Answer{Turn: 1, Attempt: 1, Text: strings.Repeat("text ", 400)}, Artifact{Call: "c", Digest: sum("x"), Media: "text/plain",
+				Content: strings.Repeat("a line of it\n", 5000)}, Checkpoint{Turn: 1})
 		must(b, err)
 	}
 	b.SetBytes(w.end + w.large)

@@ -55,9 +55,9 @@ func voucherOf(t testing.TB, k key.Private) []byte {
 }
 
 func started() Started {
-	return Started{Kind: "directive", Directive: Item{"directive:acme/deploy", sum("directive")},
-		Loop:     Item{"tool:rye/agent/loop", sum("loop")},
-		Provider: Item{"tool:rye/agent/providers/anthropic", sum("provider")}, Model: "claude", Set: sum("set"),
+	return Started{Kind: "directive", Directive: Item{Ref: "directive:acme/deploy", Digest: sum("directive")},
+		Loop:     Item{Ref: "tool:rye/agent/loop", Digest: sum("loop")},
+		Provider: Item{Ref: "tool:rye/agent/providers/anthropic", Digest: sum("provider")}, Model: "claude", Set: sum("set"),
 		Lock:   sum("lock"),
 		Policy: []cas.Digest{sum("policy")}, Grants: []string{"execute:tool:acme/*"}, Limits: Limits{Turns: new(int64(25)),
 			Spend: new(int64(1e9))}, Depth: 10,
@@ -77,7 +77,7 @@ func turns() [][]Payload {
 		{Request{Turn: 1, Attempt: 1, Digest: sum("r1"), Messages: []any{Message{Role: "user", Text: "Deploy."}},
 			Tools:    []any{map[string]any{"name": "rye_execute"}},
 			Provider: provider, Model: "claude", Reserved: 12e6}},
-		{Classified{Turn: 1, Attempt: 1, Error: Fault{"RATE_LIMITED", "slow down", 429}, Category: "rate_limited",
+		{Classified{Turn: 1, Attempt: 1, Error: Fault{Code: "RATE_LIMITED", Message: "slow down", Status: 429}, Category: "rate_limited",
 			ID: "http_429", Retryable: true, Action: "retry", Delay: 2e9},
 			Hook{ID: "default_retry_transient", Event: "error", Layer: 2, Ref: "tool:rye/control", Action: "retry",
 				Result: map[string]any{"action": "retry"}},
@@ -198,7 +198,7 @@ func read(t testing.TB, dir, name string) []byte {
 
 // TestCreateMore: what a thread begins with is there from the first moment, or nothing is.
 func TestCreateMore(t *testing.T) {
-	large := Artifact{"handoff", sum("x"), "text/plain", strings.Repeat("x", MaxInline)}
+	large := Artifact{Call: "handoff", Digest: sum("x"), Media: "text/plain", Content: strings.Repeat("x", MaxInline)}
 	dir := filepath.Join(t.TempDir(), "t")
 	if _, err := Create(dir, thread, started(), driver(1, nil), options(), large, CallResult{Call: "c1", Status: CallOK}); err == nil {
 		t.Error("a call ends without having begun")

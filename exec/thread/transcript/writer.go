@@ -262,7 +262,7 @@ func (w *Writer) add(b *batch, e *Event) error {
 	if err := b.order.next(e); err != nil {
 		return fault.New(fault.Validation, "thread %s: %v", w.thread, err).From(err)
 	}
-	if e.Seq > MaxLines || e.Seq > MaxLines-endLines && !e.Type.closes() {
+	if e.Seq > MaxLines || e.Seq > MaxLines-endLines && !closes(e.Type) {
 		return fault.New(fault.Limit, "the transcript of %s has %d lines: no more can be added", w.thread, e.Seq-1).
 			On("limit", MaxLines)
 	}
@@ -284,7 +284,7 @@ func (w *Writer) add(b *batch, e *Event) error {
 }
 
 // closes reports whether an event of the type belongs to how a thread ends or stops.
-func (t Type) closes() bool {
+func closes(t Type) bool {
 	return t.IsEnd() || t == TypeCheckpoint || t == TypeCallResult || t == TypeLimit || t == TypeWaiting ||
 		t == TypeDriver
 }

@@ -1,0 +1,362 @@
+// Package payload has what the events of a transcript say: a struct for each type. Package transcript names them all.
+package payload
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// A Type names what an event says.
+type Type string
+
+// The types of events.
+const (
+	TypeStarted     Type = "thread_started"
+	TypeDriver      Type = "driver"
+	TypeRequest     Type = "request"
+	TypeAnswer      Type = "answer"
+	TypeClassified  Type = "error_classified"
+	TypeCallStarted Type = "call_started"
+	TypeCallResult  Type = "call_result"
+	TypeArtifact    Type = "artifact"
+	TypeHook        Type = "hook"
+	TypeLimit       Type = "limit"
+	TypeWaiting     Type = "waiting"
+	TypeContinued   Type = "continued"
+	TypeCheckpoint  Type = "checkpoint"
+	TypeCompleted   Type = "thread_completed"
+	TypeFailed      Type = "thread_error"
+	TypeCancelled   Type = "thread_cancelled"
+	TypeHandedOff   Type = "thread_continued"
+	TypeNodeStarted Type = "node_started"
+	TypeNodeResult  Type = "node_result"
+	TypeState       Type = "state"
+	TypeReturned    Type = "returned"
+)
+
+// IsEnd reports whether an event of the type ends the thread.
+func (t Type) IsEnd() bool {
+	return t == TypeCompleted || t == TypeFailed || t == TypeCancelled || t == TypeHandedOff
+}
+
+// A Payload is what an event says: one of the structs of this package. Those made by hand are checked by the
+// schema as well.
+type Payload interface{ Type() Type }
+
+// An Item is an item as the thread's set pins it.
+type Item struct {
+	Ref    string     `json:"ref"`
+	Digest cas.Digest `json:"digest,omitzero"`
+}
+
+// Limits bound a thread. Nil is a limit that isn't set.
+type Limits struct {
+	Turns    *int64 `json:"turns,omitempty"`
+	Tokens   *int64 `json:"tokens,omitempty"`
+	Spend    *int64 `json:"spend,omitempty"` // nano-dollars
+	Spawns   *int64 `json:"spawns,omitempty"`
+	Duration *int64 `json:"duration,omitempty"`
+}
+
+// Usage is what a provider reported of a model call.
+type Usage struct {
+	Input      int64 `json:"input,omitzero"`
+	Output     int64 `json:"output,omitzero"`
+	CacheRead  int64 `json:"cache_read,omitzero"`
+	CacheWrite int64 `json:"cache_write,omitzero"`
+	Reasoning  int64 `json:"reasoning,omitzero"`
+	Reported   bool  `json:"reported,omitzero"` // the others are what the service said
+}
+
+// A Cost is what a thread has used so far.
+type Cost struct {
+	Turns        int64         `json:"turns"`
+	InputTokens  int64         `json:"input_tokens"`
+	OutputTokens int64         `json:"output_tokens"`
+	Spend        int64         `json:"spend"`            // nano-dollars, its own
+	Below        int64         `json:"below,omitzero"`   // of its children and theirs
+	Elapsed      time.Duration `json:"elapsed,omitzero"` // over all resumes
+}
+
+// A Fault is an error as the model and people see it.
+type Fault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Status  int    `json:"status,omitzero"` // of HTTP
+}
+
+// Format is the member format of thread_started.
+const Format = "rye transcript/2"
+
+// Started is the first event: what the thread is bound to.
+type Started struct {
+	Format    string       `json:"format"` // set by Create
+	Kind      string       `json:"kind"`   // "directive" or "graph"
+	Directive Item         `json:"directive"`
+	Loop      Item         `json:"loop,omitzero"`
+	Agents    []Item       `json:"agents,omitzero"` // what makes the messages: rye/agent/context, guard and continuation
+	Provider  Item         `json:"provider,omitzero"`
+	Model     string       `json:"model,omitzero"`
+	Set       cas.Digest   `json:"set,omitzero"`
+	Lock      cas.Digest   `json:"lock,omitzero"`  // of rye.lock; zero without one
+	Policy    []cas.Digest `json:"policy"`         // ids of the policies in force, the root's first
+	Grants    []string     `json:"grants"`         // capabilities in canonical form
+	Signs     bool         `json:"signs,omitzero"` // the model is offered rye_sign
+	Limits    Limits       `json:"limits"`
+	Depth     int64        `json:"depth"`
+	Inputs    cas.Digest   `json:"inputs,omitzero"` // of their canonical form, redacted
+	// Given are the inputs themselves, completed and redacted: who runs the loop again needs them.
+	Given     map[string]any `json:"given,omitzero"`
+	Principal string         `json:"principal,omitzero"`
+	Parent    string         `json:"parent,omitzero"`    // the thread that started this one
+	Continues string         `json:"continues,omitzero"` // the thread that handed over to this one
+}
+
+// Driver says which process drives the thread from here on. The Writer makes it.
+type Driver struct {
+	Epoch   int64           `json:"epoch"` // rises with each
+	Host    string          `json:"host,omitzero"`
+	Process int             `json:"process,omitzero"`
+	Start   string          `json:"started,omitzero"` // of the process, as the registry has it
+	Program string          `json:"program,omitzero"`
+	Key     key.Public      `json:"key"`
+	Voucher json.RawMessage `json:"voucher,omitzero"`
+}
+
+// A Request is made before each model call.
+type Request struct {
+	Turn     int64          `json:"turn"`
+	Attempt  int64          `json:"attempt"`        // from 1, within the turn
+	Digest   cas.Digest     `json:"digest"`         // of the whole request, redacted, in canonical form
+	Kept     int64          `json:"kept"`           // messages of the request before that stay
+	Messages []any          `json:"messages"`       // JSON's values, or what is encoded as a Message
+	Tools    []any          `json:"tools,omitzero"` // if they differ from the request before
+	Provider Item           `json:"provider"`
+	Model    string         `json:"model"`
+	Params   map[string]any `json:"params,omitzero"`
+	Reserved int64          `json:"reserved,omitzero"` // nano-dollars
+}
+
+// A Message is what a member of Request.Messages means to readers. It may have other members.
+type Message struct {
+	Role   string     `json:"role"` // system, user, assistant or tool
+	Text   string     `json:"text,omitzero"`
+	Calls  []ToolCall `json:"calls,omitzero"`
+	CallID string     `json:"call_id,omitzero"` // that a tool's message answers
+	Failed bool       `json:"failed,omitzero"`
+}
+
+// A ToolCall is a call that a model asks for.
+type ToolCall struct {
+	ID    string         `json:"id"`
+	Name  string         `json:"name"`
+	Input map[string]any `json:"input,omitzero"`
+	Raw   string         `json:"raw,omitzero"` // what the model wrote in place of an object
+}
+
+// An Answer is the model's answer to the last request.
+type Answer struct {
+	Turn      int64         `json:"turn"`
+	Attempt   int64         `json:"attempt"`
+	Text      string        `json:"text,omitzero"`
+	Reasoning string        `json:"reasoning,omitzero"`
+	Calls     []ToolCall    `json:"calls,omitzero"`
+	Stop      string        `json:"stop,omitzero"`
+	Model     string        `json:"model,omitzero"` // as the provider names it
+	Usage     *Usage        `json:"usage,omitzero"`
+	Cost      int64         `json:"cost,omitzero"` // nano-dollars, settled
+	Kept      bool          `json:"kept,omitzero"` // the cost is the reservation
+	Duration  time.Duration `json:"duration,omitzero"`
+	Opaque    any           `json:"opaque,omitzero"` // what the provider wants back with the next request
+}
+
+// Classified is a model call that failed.
+type Classified struct {
+	Turn      int64         `json:"turn"`
+	Attempt   int64         `json:"attempt"`
+	Error     Fault         `json:"error"`
+	Class     string        `json:"type,omitzero"` // the type of the failure, of the service or of rye
+	Said      string        `json:"said,omitzero"` // the service's code
+	Category  string        `json:"category"`
+	ID        string        `json:"id,omitzero"` // of the pattern that matched
+	Retryable bool          `json:"retryable"`
+	Action    string        `json:"action"` // retry, fallback, fail or abort
+	Delay     time.Duration `json:"delay,omitzero"`
+	Usage     *Usage        `json:"usage,omitzero"` // that counts all the same: the most that it may have been
+	Cost      int64         `json:"cost,omitzero"`  // nano-dollars, settled all the same
+}
+
+// CallStarted is written before a tool call may have an effect.
+type CallStarted struct {
+	Call   string     `json:"call"`        // unique in the thread
+	ID     string     `json:"id,omitzero"` // the model's
+	Turn   int64      `json:"turn"`
+	Name   string     `json:"name"` // as the model calls it
+	Ref    string     `json:"ref,omitzero"`
+	Digest cas.Digest `json:"digest,omitzero"`
+	Risk   string     `json:"risk,omitzero"`
+	Input  any        `json:"input"`
+	Key    string     `json:"key,omitzero"`   // of idempotency
+	Child  string     `json:"child,omitzero"` // the thread that it starts
+}
+
+// The ways that a call ends.
+const (
+	CallOK        = "ok"
+	CallFailed    = "failed"
+	CallRefused   = "refused" // before any effect
+	CallTimeout   = "timeout"
+	CallCancelled = "cancelled"
+	CallUnknown   = "unknown" // the process died while it ran
+)
+
+// CallResult is what came of a call.
+type CallResult struct {
+	Call     string        `json:"call"`
+	Status   string        `json:"status"`
+	Output   any           `json:"output,omitzero"` // what the model is given
+	Error    *Fault        `json:"error,omitzero"`
+	Result   cas.Digest    `json:"result,omitzero"`   // of the whole result
+	Artifact cas.Digest    `json:"artifact,omitzero"` // of an artifact of this thread
+	Exec     string        `json:"exec,omitzero"`     // the call in the audit log
+	Receipt  cas.Digest    `json:"receipt,omitzero"`
+	Duration time.Duration `json:"duration,omitzero"`
+	Cost     int64         `json:"cost,omitzero"` // nano-dollars, of a child
+}
+
+// An Artifact is a large result.
+type Artifact struct {
+	Call    string     `json:"call"`
+	Digest  cas.Digest `json:"digest"` // of the content's bytes
+	Media   string     `json:"type"`
+	Content string     `json:"content"`
+}
+
+// A Hook is one that ran.
+type Hook struct {
+	ID     string `json:"id"`
+	Event  string `json:"event"`
+	Layer  int64  `json:"layer,omitzero"`
+	Ref    string `json:"ref,omitzero"`
+	Action string `json:"action,omitzero"`
+	Result any    `json:"result,omitzero"`
+	Error  *Fault `json:"error,omitzero"`
+}
+
+// A Limit is one that was reached.
+type Limit struct {
+	Code    string  `json:"code"` // as in "turns_exceeded", "context"
+	Current float64 `json:"current"`
+	Max     float64 `json:"max"`
+	Action  string  `json:"action,omitzero"`
+}
+
+// Waiting says that the thread stops without having ended.
+type Waiting struct {
+	State  string `json:"state"`  // waiting or interrupted
+	Reason string `json:"reason"` // limit, error, budget, approval, child, gate or signal
+	On     string `json:"on,omitzero"`
+	Call   string `json:"call,omitzero"`
+	Until  string `json:"until,omitzero"`
+	Error  *Fault `json:"error,omitzero"`
+}
+
+// Continued says that a thread that waited, was interrupted or lost its driver goes on.
+type Continued struct {
+	Principal string  `json:"principal,omitzero"`
+	Message   string  `json:"message,omitzero"`
+	Limits    *Limits `json:"limits,omitzero"` // from here on
+}
+
+// Completed ends a thread that did what it was to do.
+type Completed struct {
+	Result  string         `json:"result,omitzero"`
+	Outputs map[string]any `json:"outputs,omitzero"`
+	Cost    Cost           `json:"cost"`
+}
+
+// Failed ends a thread with an error.
+type Failed struct {
+	Error Fault `json:"error"`
+	Cost  Cost  `json:"cost"`
+}
+
+// Cancelled ends a thread that its user didn't want any more.
+type Cancelled struct {
+	By     string `json:"by,omitzero"`
+	Reason string `json:"reason,omitzero"`
+	Killed bool   `json:"killed,omitzero"`
+	Cost   Cost   `json:"cost"`
+}
+
+// HandedOff ends a thread that another goes on with.
+type HandedOff struct {
+	Next   string `json:"next"`
+	Reason string `json:"reason,omitzero"`
+	Cost   Cost   `json:"cost"`
+}
+
+// NodeStarted says which node of a graph begins.
+type NodeStarted struct {
+	Step int64  `json:"step"` // from 1
+	Node string `json:"node"`
+	Kind string `json:"kind"` // action, foreach, gate or return
+}
+
+// NodeResult says what came of a node.
+type NodeResult struct {
+	Step   int64  `json:"step"`
+	Node   string `json:"node"`
+	Status string `json:"status"`         // ok or error
+	Next   string `json:"next,omitzero"`  // the node that follows; "" at the end
+	Calls  int64  `json:"calls,omitzero"` // that the node made
+	Error  *Fault `json:"error,omitzero"`
+	Cause  string `json:"cause,omitzero"` // of what a gate decides: condition, answer or expired
+}
+
+// State is the state of a graph after a step.
+type State struct {
+	Step   int64          `json:"step"`
+	Next   string         `json:"next,omitzero"` // the node that follows; "" at the end
+	Digest cas.Digest     `json:"digest"`        // of the canonical form
+	State  map[string]any `json:"state,omitzero"`
+	Same   bool           `json:"same,omitzero"` // it is that of the step before, which isn't written again
+}
+
+// Returned says that a graph is through.
+type Returned struct {
+	Step   int64      `json:"step"`
+	Node   string     `json:"node"`
+	Digest cas.Digest `json:"digest"` // of the state
+}
+
+// A Checkpoint signs everything before it. The Writer makes it.
+type Checkpoint struct {
+	Turn int64  `json:"turn"`
+	Sig  string `json:"sig,omitzero"`
+}
+
+func (Started) Type() Type     { return TypeStarted }
+func (Driver) Type() Type      { return TypeDriver }
+func (Request) Type() Type     { return TypeRequest }
+func (Answer) Type() Type      { return TypeAnswer }
+func (Classified) Type() Type  { return TypeClassified }
+func (CallStarted) Type() Type { return TypeCallStarted }
+func (CallResult) Type() Type  { return TypeCallResult }
+func (Artifact) Type() Type    { return TypeArtifact }
+func (Hook) Type() Type        { return TypeHook }
+func (Limit) Type() Type       { return TypeLimit }
+func (Waiting) Type() Type     { return TypeWaiting }
+func (Continued) Type() Type   { return TypeContinued }
+func (Checkpoint) Type() Type  { return TypeCheckpoint }
+func (Completed) Type() Type   { return TypeCompleted }
+func (Failed) Type() Type      { return TypeFailed }
+func (Cancelled) Type() Type   { return TypeCancelled }
+func (HandedOff) Type() Type   { return TypeHandedOff }
+func (NodeStarted) Type() Type { return TypeNodeStarted }
+func (NodeResult) Type() Type  { return TypeNodeResult }
+func (State) Type() Type       { return TypeState }
+func (Returned) Type() Type    { return TypeReturned }
