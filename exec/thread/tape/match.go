@@ -113,6 +113,10 @@ var alone = map[transcript.Type][]string{
 	transcript.TypeRequest:     {"turn", "attempt", "digest"},
 	transcript.TypeCallStarted: {"turn", "call", "id", "name", "input"},
 	transcript.TypeHook:        {"id", "event"},
+	transcript.TypeNodeStarted: {"step", "node"},
+	transcript.TypeNodeResult:  {"step", "node", "status", "next"},
+	transcript.TypeState:       {"step", "digest"},
+	transcript.TypeReturned:    {"step", "digest"},
 }
 
 // compared returns what is compared of an event.
