@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -109,6 +110,9 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	}
 	if len(chain.Links) == 1 {
 		return nil, NotExecutable(c.Ref)
+	}
+	if graph.Is(p.tool) {
+		return nil, fault.New(fault.Validation, "%q is a state graph, which runs as a thread", c.Ref).On("ref", c.Ref.String()).Try(fault.Command("rye run", c.Ref.String()))
 	}
 	if c.Build && !p.tool.Pure {
 		return nil, fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", c.Ref).On("ref", c.Ref.String()).

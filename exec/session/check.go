@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai/check"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/template"
 )
@@ -14,7 +15,7 @@ import (
 // call fails. Those of a runtime may be parameters of the tools that it runs.
 func CheckConfig(_ context.Context, c *check.Checker, it *check.Checked) (lines []check.Problem) {
 	t := it.Model.Tool
-	if it.Chain == nil || t.Config.IsNull() || t.Primitive || t.Type == "runtime" {
+	if it.Chain == nil || t.Config.IsNull() || t.Primitive || t.Type == "runtime" || graph.Is(t) {
 		return nil
 	}
 	var links []template.Link

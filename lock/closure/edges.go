@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/ai/value"
@@ -40,8 +41,31 @@ func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
 		c.permissions(n, m, admitted)
 	case m.Tool != nil:
 		c.permissions(n, m, admitted)
+		c.graph(n, m.Tool)
 	case m.Knowledge != nil:
 		c.references(n, m.Fields.Get("references"))
+	}
+}
+
+// graph notes what the nodes and hooks of a state graph name. What is wrong with it otherwise isn't for the lock to say.
+func (c *closer) graph(n *node, t *model.Tool) {
+	if !graph.Is(t) {
+		return
+	}
+	if nodes := t.Config.Get("nodes"); nodes != nil {
+		for _, e := range nodes.Map {
+			if a := e.Value.Get("action"); call(cmp.Or(a.Get("primary").String(), capability.Execute)) {
+				c.object(n, AsAction, "config.nodes."+e.Key+".action", a)
+				if id := a.Get("params").Get("directive_name"); a.Get("item_id").String() == permission.Starts && id != nil {
+					c.literal(n, AsAction, "config.nodes."+e.Key+".action.params.directive_name", "directive", id)
+				}
+			}
+		}
+	}
+	if hooks := t.Config.Get("hooks"); hooks != nil {
+		for i, h := range hooks.Items {
+			c.hook(n, "config.hooks["+strconv.Itoa(i)+"]", h)
+		}
 	}
 }
 

@@ -232,20 +232,30 @@ func equal(a, b any) bool {
 
 // Roots returns the first names of all paths, sorted, so that a caller can refuse those that its documents don't have.
 func (c *Condition) Roots() (all []string) {
-	for _, o := range c.of {
-		all = append(all, o.Roots()...)
+	for _, path := range c.Paths() {
+		root, _, _ := strings.Cut(path, ".")
+		all = append(all, root)
 	}
-	all = append(append(all, c.left.roots()...), c.right.roots()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-func (o *operand) roots() (all []string) {
+// Paths returns all paths, sorted.
+func (c *Condition) Paths() (all []string) {
+	for _, o := range c.of {
+		all = append(all, o.Paths()...)
+	}
+	all = append(append(all, c.left.paths()...), c.right.paths()...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (o *operand) paths() (all []string) {
 	for i := range o.product {
-		all = append(all, o.product[i].roots()...)
+		all = append(all, o.product[i].paths()...)
 	}
 	if o.path != nil {
-		all = append(all, o.path[0])
+		all = append(all, strings.Join(o.path, "."))
 	}
 	return all
 }

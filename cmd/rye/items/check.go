@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/ai/check"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -30,7 +31,7 @@ func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer v.Close()
-	checked, err := v.Check(ctx, []check.Rule{session.CheckConfig, hook.Check}, c.Items...)
+	checked, err := v.Check(ctx, []check.Rule{session.CheckConfig, hook.Check, graph.Check}, c.Items...)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type showRun struct {
 	Ref    string `arg:"" complete:"ref" help:"Ref, or file below .ai."`
 	Source bool   `xor:"part" help:"Print the file."`
 	Body   bool   `xor:"part" help:"Print its prose."`
+	Graph  string `enum:"text,dot,mermaid," default:"" blank:"" placeholder:"FORM" help:"Draw a state graph as text, dot or mermaid."`
 }
 
 type ShowAnswer struct {
@@ -87,6 +88,9 @@ type filesLine struct {
 }
 
 func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Graph != "" && (c.Source || c.Body) {
+		return nil, fault.New(fault.Validation, "--graph can't be used together with --source or --body")
+	}
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
@@ -97,7 +101,7 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	ans := &ShowAnswer{}
-	if c.Source || c.Body {
+	if c.Source || c.Body || c.Graph != "" {
 		if ans.Part, err = c.text(it, a.Term.Json); err != nil {
 			return nil, err
 		}
@@ -133,6 +137,9 @@ func shown(ctx context.Context, v *spaces.Items, text string) (*ai.Item, error) 
 // text returns the part of an item that was asked for.
 func (c *showRun) text(it *ai.Item, asJSON bool) (string, error) {
 	text := string(it.Bytes)
+	if c.Graph != "" {
+		return drawn(it, c.Graph)
+	}
 	if c.Body {
 		if text = it.Model.Body; text == "" {
 			return "", &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q has no prose", it.Ref),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/check"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -52,7 +53,9 @@ func (v *Items) Close() {
 }
 
 // Checker returns a checker with every rule that rye has.
-func (v *Items) Checker() *check.Checker { return v.Items.Checker(session.CheckConfig, hook.Check) }
+func (v *Items) Checker() *check.Checker {
+	return v.Items.Checker(session.CheckConfig, hook.Check, graph.Check)
+}
 
 // WarnTrees warns of signatures that a file, written or removed, invalidates.
 func (v *Items) WarnTrees(ctx context.Context, s *ai.Space, p string, but ...model.Ref) {

@@ -1,0 +1,16 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/ai/check"
+)
+
+// Check is a check.Rule: a graph that can't be right is refused.
+func Check(_ context.Context, c *check.Checker, it *check.Checked) []check.Problem {
+	if !Is(it.Model.Tool) {
+		return nil
+	}
+	_, problems := Read(it.Model.Tool)
+	return c.Fields(it.File, problems)
+}

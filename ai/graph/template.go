@@ -1,0 +1,268 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/manifest/condition"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A Template is a value of JSON's with paths in its texts.
+type Template struct {
+	at     value.Pos
+	plain  any                  // without a path
+	path   string               // of a text that is one path
+	pieces []piece              // of any other text
+	items  []*Template          // of a list
+	fields map[string]*Template // of an object
+	kind   byte
+}
+
+// The kinds of templates.
+const (
+	isPlain byte = iota
+	isPath
+	isText
+	isList
+	isObject
+)
+
+// A piece is literal text, or a path if there is one.
+type piece struct{ text, path string }
+
+// ErrFilled says that a template gives too much.
+var ErrFilled = errors.New("a template gives more than 1 MiB")
+
+// Fill returns what the template gives for a document. Values are shared with the document, and aren't to be changed.
+func (t *Template) Fill(doc map[string]any) (any, error) {
+	left := MaxFilled
+	return t.fill(doc, &left)
+}
+
+func (t *Template) fill(doc map[string]any, left *int) (any, error) {
+	switch t.kind {
+	case isPath:
+		v := condition.At(doc, t.path)
+		return v, take(left, v)
+	case isText:
+		var b strings.Builder
+		for _, p := range t.pieces {
+			text := p.text
+			if p.path != "" {
+				var err error
+				if text, err = asText(condition.At(doc, p.path), left); err != nil {
+					return nil, err
+				}
+			}
+			if *left -= len(text); *left < 0 {
+				return nil, ErrFilled
+			}
+			b.WriteString(text)
+		}
+		return b.String(), nil
+	case isList:
+		list := make([]any, len(t.items))
+		for i, item := range t.items {
+			var err error
+			if list[i], err = item.fill(doc, left); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case isObject:
+		object := make(map[string]any, len(t.fields))
+		for name, field := range t.fields {
+			v, err := field.fill(doc, left)
+			if err != nil {
+				return nil, err
+			}
+			object[name] = v
+		}
+		return object, nil
+	}
+	return t.plain, take(left, t.plain)
+}
+
+// take takes about as many bytes as a value has as JSON.
+func take(left *int, v any) error {
+	switch v := v.(type) {
+	case string:
+		*left -= len(v)
+	case []any:
+		for i := range v {
+			if err := take(left, v[i]); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for name := range v {
+			*left -= len(name)
+			if err := take(left, v[name]); err != nil {
+				return err
+			}
+		}
+	}
+	if *left -= 2; *left < 0 {
+		return ErrFilled
+	}
+	return nil
+}
+
+// asText returns a value as it stands in a longer text: a text as it is, null as nothing, all else as JSON.
+func asText(v any, left *int) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	}
+	room := *left // the text is counted when it is there
+	if err := take(&room, v); err != nil {
+		return "", err
+	}
+	b, err := jcs.Append(nil, v)
+	return string(b), err
+}
+
+// template reads a template. known says what is wrong with a path, "" for nothing.
+func template(v *value.Value, known func(path string) string, bad func(at value.Pos, format string, args ...any)) *Template {
+	t := &Template{}
+	if v == nil {
+		return t
+	}
+	t.at = v.At
+	switch v.Kind {
+	case value.Text:
+		t.text(v.Text, func(path string) {
+			if wrong := known(path); wrong != "" {
+				bad(v.At, "${%s}: %s", clip(path), wrong)
+			}
+		}, func(wrong string) { bad(v.At, "%s", wrong) })
+	case value.List:
+		t.kind = isList
+		for _, item := range v.Items {
+			t.items = append(t.items, template(item, known, bad))
+		}
+	case value.Map:
+		t.kind, t.fields = isObject, map[string]*Template{}
+		for _, e := range v.Map {
+			t.fields[e.Key] = template(e.Value, known, bad)
+		}
+	default:
+		plain, err := v.JSON()
+		if err != nil {
+			bad(v.At, "%v", err)
+		}
+		t.plain = plain
+	}
+	return t
+}
+
+// text reads a text.
+func (t *Template) text(s string, path func(string), wrong func(string)) {
+	var pieces []piece
+	literal := ""
+	for rest := s; ; {
+		at := strings.Index(rest, "${")
+		if at < 0 {
+			literal += rest
+			break
+		}
+		if at > 0 && rest[at-1] == '$' {
+			literal, rest = literal+rest[:at-1]+"${", rest[at+2:]
+			continue
+		}
+		name, after, ok := strings.Cut(rest[at+2:], "}")
+		if !ok || !isPathText(name) {
+			wrong(fmt.Sprintf("%q is no path: expected ${NAME.NAME}, or $${ for ${ itself", clip(rest[at:])))
+			return
+		}
+		path(name)
+		if literal += rest[:at]; literal != "" {
+			pieces = append(pieces, piece{text: literal})
+		}
+		pieces, literal, rest = append(pieces, piece{path: name}), "", after
+	}
+	switch {
+	case len(pieces) == 0:
+		t.plain = literal
+	case len(pieces) == 1 && pieces[0].path != "" && literal == "":
+		t.kind, t.path = isPath, pieces[0].path
+	default:
+		if literal != "" {
+			pieces = append(pieces, piece{text: literal})
+		}
+		t.kind, t.pieces = isText, pieces
+	}
+}
+
+// isPathText reports whether a text is names joined by dots.
+func isPathText(s string) bool {
+	for name := range strings.SplitSeq(s, ".") {
+		if name == "" || strings.ContainsAny(name, " \t\r\n{}$\"'`()|") {
+			return false
+		}
+	}
+	return len(s) <= 1000
+}
+
+func clip(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "…"
+	}
+	return s
+}
+
+// String returns the template as a file has it, for people.
+func (t *Template) String() string {
+	switch t.kind {
+	case isPath:
+		return "${" + t.path + "}"
+	case isText:
+		var b strings.Builder
+		for _, p := range t.pieces {
+			if p.path != "" {
+				b.WriteString("${" + p.path + "}")
+			} else {
+				b.WriteString(strings.ReplaceAll(p.text, "${", "$${"))
+			}
+		}
+		return b.String()
+	case isPlain:
+		if s, ok := t.plain.(string); ok {
+			return strings.ReplaceAll(s, "${", "$${")
+		}
+	}
+	v, _ := t.outline().(any)
+	b, err := jcs.Append(nil, v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// outline is the template as a value, with its texts as the file has them.
+func (t *Template) outline() any {
+	switch t.kind {
+	case isList:
+		list := make([]any, len(t.items))
+		for i := range t.items {
+			list[i] = t.items[i].outline()
+		}
+		return list
+	case isObject:
+		object := map[string]any{}
+		for name := range t.fields {
+			object[name] = t.fields[name].outline()
+		}
+		return object
+	case isPlain:
+		if _, ok := t.plain.(string); !ok {
+			return t.plain
+		}
+	}
+	return t.String()
+}
