@@ -236,8 +236,7 @@ func (t *Template) String() string {
 			return strings.ReplaceAll(s, "${", "$${")
 		}
 	}
-	v, _ := t.outline().(any)
-	b, err := jcs.Append(nil, v)
+	b, err := jcs.Append(nil, t.outline())
 	if err != nil {
 		return ""
 	}
