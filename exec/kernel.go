@@ -76,13 +76,14 @@ type Call struct {
 	Timeout time.Duration                                // 0: what the chain says
 	// Project replaces the kernel's project directory, such as by an empty one for a test. Virtual environments are still
 	// looked for in the kernel's.
-	Project                     string
-	Principal, Tenant, Approval string          // who calls, the tenant, and who approved it
-	Door                        *consent.Door   // what makes it
-	Stranger                    bool            // the user isn't present: own items and the library's run as another signer's
-	Declared                    bool            // they get what they declare nevertheless, in the sandbox for strangers
-	Within                      *capability.Set // what the call may have rye do; nil: what it declares
-	Dry                         bool            // Prepare starts nothing, and leaves open what can't be known so; such a plan isn't run
+	Project           string
+	Principal, Tenant string            // who calls, and the tenant
+	Approval          *consent.Approval // nil: it needs none
+	Door              *consent.Door     // what makes it
+	Stranger          bool              // the user isn't present: own items and the library's run as another signer's
+	Declared          bool              // they get what they declare nevertheless, in the sandbox for strangers
+	Within            *capability.Set   // what the call may have rye do; nil: what it declares
+	Dry               bool              // Prepare starts nothing, and leaves open what can't be known so; such a plan isn't run
 	// Build makes it a step of a build, which depends only on its action: the tool must be pure, gets no network and no file
 	// of the project even if declared, has nothing of the machine or the user in its environment, and works in Plan.Work.
 	Build bool

@@ -72,8 +72,13 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	if p.policies.Floor().Audit {
 		p.kernel.Log.Require()
 	}
+	used, err := p.use(ctx)
+	if err != nil {
+		return nil, err
+	}
 	entry, err := p.kernel.Log.Begin(ctx, call)
 	if err != nil {
+		err = errors.Join(err, used(ctx, refusal(err)))
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -107,7 +112,16 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	}
 	o.Status, o.Code = r.Status, r.Code
 	// The outcome is logged even if the caller is gone.
-	return r, errors.Join(err, p.prove(context.WithoutCancel(ctx), r, o, call, entry, self))
+	ctx = context.WithoutCancel(ctx)
+	return r, errors.Join(err, p.prove(ctx, r, o, call, entry, self), used(ctx, r.Code))
+}
+
+// use takes the approval of the call, which is for one call alone. used says what came of it.
+func (p *Plan) use(ctx context.Context) (used func(ctx context.Context, code string) error, err error) {
+	if a := p.call.Approval; a != nil && a.Take != nil {
+		return a.Take(ctx, p.id)
+	}
+	return func(context.Context, string) error { return nil }, nil
 }
 
 // refusal returns the code of an error that kept the action from running.
@@ -211,8 +225,11 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	tool := p.Chain[0]
 	c := record.Call{
 		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers, Risk: p.tool.Risk.String(),
-		Set: p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant, Approval: p.call.Approval, Sandbox: p.Action.Sandbox.Level.String(),
+		Set: p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant, Sandbox: p.Action.Sandbox.Level.String(),
 		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: packages.Digest(p.Artifacts),
+	}
+	if p.call.Approval != nil {
+		c.Approval = p.call.Approval.By
 	}
 	for _, l := range p.Chain[1:] {
 		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers, Tree: l.Tree})

@@ -26,6 +26,7 @@ const (
 	kindSegment = "segment" // what this is; the first line
 	kindBegin   = "begin"   // a call begins
 	kindEnd     = "end"     // a call has ended
+	kindAsk     = "ask"     // a request for an approval was made, answered or used
 )
 
 // headName is what the head is called where segments are called by their names.

@@ -147,6 +147,9 @@ func records(ctx context.Context, dir string, s *segmentState, visit func(*Recor
 		if r.Line.N%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if r.Line.Kind == kindAsk {
+			continue
+		}
 		c, err := take(r, open)
 		switch {
 		case err != nil:
@@ -161,6 +164,64 @@ func records(ctx context.Context, dir string, s *segmentState, visit func(*Recor
 	}
 	for _, c := range order {
 		if c.Outcome == nil && !visit(c) {
+			return nil
+		}
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// A Step is a step of a request for an approval, and when it was written.
+type Step struct {
+	record.Approval
+	At time.Time `json:"at"`
+	record.Position
+}
+
+// Steps returns those of the requests that match says, in the order of segments. Errors are as those of List.
+func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*Step, error] {
+	return func(yield func(*Step, error) bool) {
+		x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+		if err != nil && !yield(nil, err) {
+			return
+		}
+		for _, s := range x.segments {
+			ok := true
+			err := steps(ctx, dir, s, func(s *Step) bool {
+				ok = !match(s) || yield(s, nil)
+				return ok
+			})
+			if !ok || err != nil && !yield(nil, err) || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// steps calls visit for each step in a segment, until it returns false.
+func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) bool) error {
+	f, r, err := openSegment(dir, s)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for r.Line.N > 0 {
+		if err = r.Next(); err != nil {
+			break
+		}
+		if r.Line.N%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if r.Line.Kind != kindAsk {
+			continue
+		}
+		a, err := record.ParseApproval(r.Line.Body)
+		if err != nil {
+			return &chain.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
+		}
+		if !visit(&Step{a, r.Line.At, record.Position{Segment: r.File, Line: r.Line.N, Sum: r.Line.Sum}}) {
 			return nil
 		}
 	}

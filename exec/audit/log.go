@@ -134,6 +134,23 @@ func (l *Log) Begin(ctx context.Context, c record.Call) (*Entry, error) {
 	return e, nil
 }
 
+// Ask writes a step of a request for an approval. If it returns an error the step must not be made.
+func (l *Log) Ask(ctx context.Context, a *record.Approval) error {
+	if err := a.Check(); err != nil {
+		return err
+	}
+	if err := l.start(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	pos, err := l.write(kindAsk, "", a.Append(nil))
+	l.mu.Unlock()
+	if err != nil || !l.required.Load() {
+		return err
+	}
+	return l.commit(ctx, pos.Line)
+}
+
 func (l *Log) begin(c record.Call) (*Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -391,6 +391,10 @@ func (n *counts) take(l *chain.Line, s *segmentState, marks *[]mark) error {
 		return bad("call %q ends without having begun", l.Call)
 	case l.Kind == kindEnd:
 		delete(n.open, l.Call)
+	case l.Kind == kindAsk && l.Call == "":
+		if _, err := record.ParseApproval(l.Body); err != nil {
+			return bad("%s", err)
+		}
 	default:
 		return bad("unexpected line of kind %q", l.Kind)
 	}

@@ -2,7 +2,7 @@
 //
 // Every door that makes calls gives a Door: what is known of how the call came about, and who can approve it. A call that the
 // policies refuse is POLICY_DENIED. One that they ask about is made only after Door.Approve has returned who approved it; no
-// approval is APPROVAL_REQUIRED. What the lines of a policy say is in package manifest/policy/ask.
+// approval is APPROVAL_REQUIRED. Package approval makes requests that others answer. What the lines of a policy say is in package manifest/policy/ask.
 package consent
 
 import (
@@ -21,7 +21,18 @@ import (
 // A Door is what makes a call. The zero Door can't ask.
 type Door struct {
 	Flow    Flow
-	Approve func(context.Context, *Question) (by string, err error) // nil: there is no one to ask
+	Approve func(context.Context, *Question) (*Approval, error) // nil: there is no one to ask
+}
+
+// An Approval lets one call be made.
+type Approval struct {
+	By       string // for the record of the call
+	Separate bool   // another person gave it than who asked
+	// Take is called before the call is made, and fails if the approval was used; end is called after it, with the code of its
+	// error or "". Nil where a person is present, who approves this call alone.
+	Take func(ctx context.Context, call string) (end func(ctx context.Context, code string) error, err error)
+	// Drop says that the call isn't made after all, and why. Nil if Take is.
+	Drop func(ctx context.Context, why error) error
 }
 
 // A Flow is what happened in a thread before a call.
@@ -47,14 +58,18 @@ func (f *Flow) document() map[string]any {
 	return doc
 }
 
-// A Question is what an approval is about. It can be shown: the parameters are without secrets.
+// A Question is what an approval is about.
 type Question struct {
-	Ref     model.Ref
-	Digest  cas.Digest // of the tool's file
-	Risk    string
-	Params  map[string]any
-	Lines   []string // of the policies that ask; none: the risk does
-	Expires time.Duration
+	Ref       model.Ref
+	Digest    cas.Digest // of the tool's file
+	Risk      string
+	Params    map[string]any // without secrets, to be shown
+	Given     map[string]any // the parameters as they are
+	Principal string         // who asks
+	Tenant    string
+	Separate  bool     // who asks can't approve
+	Lines     []string // of the policies that ask; none: the risk does
+	Expires   time.Duration
 }
 
 // Why says why the question is asked.
@@ -78,8 +93,8 @@ type Call struct {
 }
 
 // Check refuses a call that the policies refuse, and gets the approval for one that they ask about. It returns who approved
-// it; "" if it needs no approval. root is nil if no key is trusted, and project if the project has no policy.
-func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Door) (by string, err error) {
+// it; nil if it needs no approval. root is nil if no key is trusted, and project if the project has no policy.
+func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Door) (*Approval, error) {
 	if door == nil {
 		door = &Door{}
 	}
@@ -89,29 +104,31 @@ func Check(ctx context.Context, c *Call, root, project *policy.Policy, door *Doo
 	}, rules(root), rules(project))
 	switch {
 	case d.Answer == ask.Refuse:
-		return "", fault.New(fault.Policy, "%q is refused by %s", c.Ref, strings.Join(d.Lines, ", ")).
+		return nil, fault.New(fault.Policy, "%q is refused by %s", c.Ref, strings.Join(d.Lines, ", ")).
 			On("ref", c.Ref.String()).On("lines", d.Lines).Try(fault.Command("rye trust check", c.Ref.String()))
 	case d.Answer == ask.Allow || c.Chosen:
-		return "", nil
+		return nil, nil
 	}
 	shown, _ := redact.New().Value(c.Params).(map[string]any)
-	q := &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Lines: d.Lines, Expires: d.Expires}
+	q := &Question{Ref: c.Ref, Digest: c.Digest, Risk: c.Risk, Params: shown, Given: c.Params, Principal: c.Principal, Tenant: c.Tenant, Separate: d.Separate,
+		Lines: d.Lines, Expires: d.Expires}
 	switch {
 	case c.Dry != nil:
 		c.Dry(q)
-		return "", nil
-	case d.Separate:
-		return "", Required(q).Because("the policy wants another person than its caller to approve it")
+		return nil, nil
 	case door.Approve == nil:
-		return "", Required(q)
+		return nil, Required(q)
 	}
 	timed, stop := context.WithTimeout(ctx, d.Expires)
 	defer stop()
-	by, err = door.Approve(timed, q)
+	got, err := door.Approve(timed, q)
 	if err != nil && timed.Err() != nil && ctx.Err() == nil {
-		return "", Required(q).Because("there was no answer within " + d.Expires.String())
+		return nil, Required(q).Because("there was no answer within " + d.Expires.String())
 	}
-	return by, err
+	if err == nil && d.Separate && !got.Separate {
+		return nil, Required(q).Because("the policy wants another person than its caller to approve it")
+	}
+	return got, err
 }
 
 func rules(p *policy.Policy) ask.Rules {

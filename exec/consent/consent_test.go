@@ -29,8 +29,15 @@ func TestCheck(t *testing.T) {
 	const asks = `ask: {pay: {names: ["tool:acme/pay"], when: "params.amount > 100 or flow.tags contains \"web\" or caller == \"bob\""}}`
 	var asked *consent.Question
 	dry := ""
-	yes := func(_ context.Context, q *consent.Question) (string, error) { asked = q; return "ann", nil }
-	no := func(context.Context, *consent.Question) (string, error) { return "", errors.New("no") }
+	yes := func(_ context.Context, q *consent.Question) (*consent.Approval, error) {
+		asked = q
+		return &consent.Approval{By: "ann"}, nil
+	}
+	other := func(_ context.Context, q *consent.Question) (*consent.Approval, error) {
+		asked = q
+		return &consent.Approval{By: "eve", Separate: true}, nil
+	}
+	no := func(context.Context, *consent.Question) (*consent.Approval, error) { return nil, errors.New("no") }
 	for _, c := range []struct {
 		policy string
 		change func(*consent.Call)
@@ -52,6 +59,7 @@ func TestCheck(t *testing.T) {
 		{"ask: {no: {answer: refuse}}", nil, &consent.Door{Approve: yes}, "", `is refused by "no" of your policy`},
 		{"ask: {no: {answer: refuse}}", func(c *consent.Call) { c.Chosen, c.Dry, c.Attended = true, func(*consent.Question) {}, true }, nil, "", `is refused`},
 		{"ask: {two: {separate: true}}", nil, &consent.Door{Approve: yes}, "", `needs an approval`},
+		{"ask: {two: {separate: true}}", nil, &consent.Door{Approve: other}, "eve", ""},
 	} {
 		call := &consent.Call{Ref: model.Ref{Kind: "tool", ID: "acme/pay"}, Digest: cas.Sum(nil), Risk: "read",
 			Params: map[string]any{"amount": 5.0, "token": "abc", "to": map[string]any{"password": "def"}}, Principal: "ann"}
@@ -59,7 +67,11 @@ func TestCheck(t *testing.T) {
 			c.change(call)
 		}
 		asked = nil
-		by, err := consent.Check(t.Context(), call, parse(t, c.policy), nil, c.door)
+		got, err := consent.Check(t.Context(), call, parse(t, c.policy), nil, c.door)
+		by := ""
+		if got != nil {
+			by = got.By
+		}
 		switch {
 		case by != c.by || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err):
 			t.Errorf("%s, %+v: %q, %v", c.policy, call, by, err)
@@ -67,7 +79,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: the code is %s", c.policy, fault.CodeOf(err))
 		case by != "" && (asked.Params["token"] != "***REDACTED***" || asked.Params["to"].(map[string]any)["password"] != "***REDACTED***" || call.Params["token"] != "abc"):
 			t.Errorf("asked about %+v", asked)
-		case by != "" && (asked.Ref != call.Ref || asked.Digest != call.Digest || asked.Expires != time.Hour || asked.Why() == ""):
+		case by != "" && (asked.Ref != call.Ref || asked.Digest != call.Digest || asked.Given["token"] != "abc" || asked.Principal != call.Principal || asked.Expires != time.Hour || asked.Why() == ""):
 			t.Errorf("asked about %+v", asked)
 		}
 	}
@@ -75,16 +87,16 @@ func TestCheck(t *testing.T) {
 		t.Errorf("would ask because %q", dry)
 	}
 	if by, err := consent.Check(t.Context(), &consent.Call{Ref: model.Ref{Kind: "tool", ID: "x"}, Risk: "infra"}, nil, parse(t, "ask: {a: {}}"), nil); fault.CodeOf(err) != fault.Approval {
-		t.Errorf("without a root policy: %q, %v", by, err)
+		t.Errorf("without a root policy: %+v, %v", by, err)
 	}
 }
 
 // TestExpired: a question that isn't answered in time is no approval; one whose caller goes away is the caller's end.
 func TestExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait := &consent.Door{Approve: func(ctx context.Context, _ *consent.Question) (string, error) {
+		wait := &consent.Door{Approve: func(ctx context.Context, _ *consent.Question) (*consent.Approval, error) {
 			<-ctx.Done()
-			return "", ctx.Err()
+			return nil, ctx.Err()
 		}}
 		call := &consent.Call{Ref: model.Ref{Kind: "tool", ID: "x"}}
 		p := parse(t, "ask: {a: {expires: 2h}}")

@@ -205,6 +205,18 @@ func (s *Store) write(d *document) error {
 	if err != nil {
 		return err
 	}
+	locked, err := s.encrypt(b)
+	if err == nil && len(locked) > maxFile {
+		err = fmt.Errorf("the secrets have more than %d MiB together", maxFile>>20)
+	}
+	if err != nil {
+		return err
+	}
+	return s.put(fileName, locked)
+}
+
+// encrypt encrypts with the key of the directory, which is made when it is first needed. The lock is held.
+func (s *Store) encrypt(b []byte) ([]byte, error) {
 	identity, err := s.identity()
 	if errors.Is(err, fs.ErrNotExist) {
 		if identity, err = age.GenerateX25519Identity(); err == nil {
@@ -212,7 +224,7 @@ func (s *Store) write(d *document) error {
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var out bytes.Buffer
 	w, err := age.Encrypt(&out, identity.Recipient())
@@ -222,13 +234,33 @@ func (s *Store) write(d *document) error {
 	if err == nil {
 		err = w.Close()
 	}
-	if err == nil && out.Len() > maxFile {
-		err = fmt.Errorf("the secrets have more than %d MiB together", maxFile>>20)
+	return out.Bytes(), err
+}
+
+// Seal encrypts what another file of the state directory keeps, as secrets are.
+func (s *Store) Seal(ctx context.Context, b []byte) ([]byte, error) {
+	if err := makeDir(s.Dir); err != nil {
+		return nil, err
 	}
+	lock, err := osfile.OpenLocked(ctx, filepath.Join(s.Dir, lockName), osfile.Exclusive, s.Wait)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.put(fileName, out.Bytes())
+	defer lock.Close()
+	return s.encrypt(b)
+}
+
+// Unseal decrypts what Seal returned.
+func (s *Store) Unseal(sealed []byte) ([]byte, error) {
+	identity, err := s.identity()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := age.Decrypt(bytes.NewReader(sealed), identity)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(plain)
 }
 
 // checkDir refuses a directory that others could read from or write to.

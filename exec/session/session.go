@@ -200,36 +200,40 @@ func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chose
 	if call.Dry {
 		about.Dry = func(q *consent.Question) { p.Asks = q.Why() }
 	}
-	by, err := consent.Check(ctx, about, from.base.Root, from.base.Project, call.Door)
-	if err == nil && by != "" && c.Approval == "" {
+	got, err := consent.Check(ctx, about, from.base.Root, from.base.Project, call.Door)
+	if err == nil && got != nil && c.Approval == nil {
 		given := p.Params
 		p.Close()
-		return s.approved(ctx, c, given, by, tool.Raw)
+		return s.approved(ctx, c, given, got, tool.Raw)
 	}
 	if err != nil {
 		p.Close()
 		return nil, err
 	}
-	call.Approval = by
+	call.Approval = got
 	return p, nil
 }
 
 // approved prepares a call again whose parameters were approved: the answer took its time, and what counts are the
 // policies and the working tree as they are now.
-func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]any, by string, digest cas.Digest) (*exec.Plan, error) {
-	from, err := s.from(ctx, c.Ref)
-	if err != nil {
-		return nil, err
-	}
+func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]any, got *consent.Approval, digest cas.Digest) (*exec.Plan, error) {
 	call := *c
-	call.Approval, call.Params = by, params.Values(given)
-	call.Door = &consent.Door{Flow: c.Door.Flow, Approve: func(_ context.Context, q *consent.Question) (string, error) {
+	call.Approval, call.Params = got, params.Values(given)
+	call.Door = &consent.Door{Flow: c.Door.Flow, Approve: func(_ context.Context, q *consent.Question) (*consent.Approval, error) {
 		if q.Digest != digest {
-			return "", fault.New(fault.Conflict, "%q has changed since its call was approved", c.Ref).On("ref", c.Ref.String())
+			return nil, fault.New(fault.Conflict, "%q has changed since its call was approved", c.Ref).On("ref", c.Ref.String())
 		}
-		return by, nil
+		return got, nil
 	}}
-	return s.prepare(ctx, from, &call, false)
+	from, err := s.from(ctx, c.Ref)
+	var p *exec.Plan
+	if err == nil {
+		p, err = s.prepare(ctx, from, &call, false)
+	}
+	if err != nil && got.Drop != nil && ctx.Err() == nil {
+		return nil, errors.Join(err, got.Drop(ctx, err))
+	}
+	return p, err
 }
 
 // Call prepares a call and runs it. What the tool writes meanwhile goes to the sink, nil for nowhere. A tool that fails has a

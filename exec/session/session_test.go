@@ -275,9 +275,9 @@ func TestApprovedMeanwhile(t *testing.T) {
 		it, err := s.Tool(t.Context(), ref)
 		must(t, err)
 		asked, read := 0, 0
-		door := &consent.Door{Approve: func(context.Context, *consent.Question) (string, error) {
+		door := &consent.Door{Approve: func(context.Context, *consent.Question) (*consent.Approval, error) {
 			asked++
-			return "a person", c.change(p, it)
+			return &consent.Approval{By: "a person"}, c.change(p, it)
 		}}
 		given := func(*params.Schema) (map[string]any, error) { // as from standard input, which is read once
 			read++
@@ -295,8 +295,8 @@ func TestApprovedMeanwhile(t *testing.T) {
 	must(t, p.policy(asks))
 	s, err := p.open(t, mode(session.Mode{Unlocked: true}))
 	must(t, err)
-	door := &consent.Door{Approve: func(context.Context, *consent.Question) (string, error) {
-		return "a person", p.edit(strings.Replace(greet, "hello", "good day", 1))
+	door := &consent.Door{Approve: func(context.Context, *consent.Question) (*consent.Approval, error) {
+		return &consent.Approval{By: "a person"}, p.edit(strings.Replace(greet, "hello", "good day", 1))
 	}}
 	if r, err := s.Call(t.Context(), &exec.Call{Ref: ref, Params: params.Values(map[string]any{"name": "Ann"}), Door: door}, nil); err == nil || fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("without a lock: %+v, %v", r, err)

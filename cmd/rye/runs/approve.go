@@ -38,21 +38,21 @@ func show(a *cli.App, q *consent.Question) {
 
 // door asks about the one call of rye exec. --yes answers.
 func (c *execRun) door(a *cli.App) *consent.Door {
-	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (string, error) {
-		if a.Globals.Yes {
-			return "--yes", nil
+	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
+		if a.Globals.Yes && !q.Separate {
+			return &consent.Approval{By: "--yes"}, nil
 		}
-		if !a.CanAsk() {
-			return "", consent.Required(q).Try(a.With("--yes"))
+		if !a.CanAsk() || q.Separate {
+			return nil, consent.Required(q).Try(a.With("--yes"))
 		}
 		show(a, q)
 		switch line, err := a.Ask(ctx, "run it?", "[y/N]"); {
 		case err != nil:
-			return "", err
+			return nil, err
 		case line == "y" || line == "yes":
-			return "terminal", nil
+			return &consent.Approval{By: "terminal"}, nil
 		}
-		return "", fault.New(fault.Approval, "%q was not approved", q.Ref).On("ref", q.Ref.String())
+		return nil, fault.New(fault.Approval, "%q was not approved", q.Ref).On("ref", q.Ref.String())
 	}}
 }
 

@@ -297,6 +297,62 @@ func (o *Outcome) Append(b []byte) []byte {
 	return write(b, again.members)
 }
 
+// An Approval is a step of a request for an approval: package approval says what its states are.
+type Approval struct {
+	By        string     `json:"by,omitempty"`        // who answered
+	Code      string     `json:"code,omitempty"`      // of the error, of a call that was made and failed
+	Params    cas.Digest `json:"params,omitzero"`     // of the parameters without secrets
+	Principal string     `json:"principal,omitempty"` // who asked
+	Ref       string     `json:"ref"`
+	Request   string     `json:"request"` // its id
+	State     string     `json:"state"`   // that it has now
+	Tenant    string     `json:"tenant,omitempty"`
+	Thread    string     `json:"thread,omitempty"`
+	Through   string     `json:"through,omitempty"` // what was answered by: "rye approve"
+}
+
+func (a *Approval) members(m codec) {
+	m.open()
+	m.text("by", &a.By)
+	m.text("code", &a.Code)
+	m.digest("params", &a.Params)
+	m.text("principal", &a.Principal)
+	m.text("ref", &a.Ref)
+	m.text("request", &a.Request)
+	m.text("state", &a.State)
+	m.text("tenant", &a.Tenant)
+	m.text("thread", &a.Thread)
+	m.text("through", &a.Through)
+	m.close()
+}
+
+// Check returns an error if the log can't hold the step.
+func (a *Approval) Check() error {
+	var k checker
+	k.err = CheckID(a.Request)
+	for _, f := range []struct{ name, text string }{
+		{"by", a.By}, {"code", a.Code}, {"principal", a.Principal}, {"tenant", a.Tenant}, {"thread", a.Thread}, {"through", a.Through},
+	} {
+		k.text(f.name, f.text, false)
+	}
+	k.text("ref", a.Ref, true)
+	k.text("state", a.State, true)
+	return k.err
+}
+
+// Append appends the step as JCS. Check has to accept it.
+func (a *Approval) Append(b []byte) []byte {
+	again := *a
+	return write(b, again.members)
+}
+
+// ParseApproval reads what Append writes, and no other bytes.
+func ParseApproval(b []byte) (Approval, error) {
+	var a Approval
+	err := parse(b, a.members, a.Check)
+	return a, err
+}
+
 func write(b []byte, members func(codec)) []byte {
 	w := &writer{b}
 	members(w)

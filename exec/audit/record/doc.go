@@ -11,8 +11,12 @@
 //	{"code":"TIMEOUT","duration_ns":1500000000,"exit":-1,"result":"blake3:…","sandbox":"landlock+seccomp","signal":"killed",
 //	 "status":"timeout","usage":{"cpu_ms":12}}
 //
+// A step of a request for an approval is a third, in the log alone:
+//
+//	{"by":"ann","params":"blake3:…","principal":"ann","ref":"tool:acme/pay","request":"3f2a9c1e-…","state":"approved","through":"rye approve"}
+//
 // A member that says nothing, as an empty text, a zero, a zero digest or an empty list, is left out. Of a call, ref and
-// digest must be there; of an outcome, status. Text is one line that can be shown as it is, of at most 1,000 bytes; ids of
+// digest must be there; of an outcome, status; of a step, ref, request and state. Text is one line that can be shown as it is, of at most 1,000 bytes; ids of
 // calls, and the names of limits and usage, are 1 to 128 letters, digits, ".", "_" and "-"; lists have at most 256 entries;
 // numbers lie between 0 and 2^53. Check refuses everything else, and what is read is what is written, byte by byte.
 //

@@ -78,38 +78,38 @@ func (a *Approver) Sign(ctx context.Context, thread string, ref model.Ref) (map[
 	return a.sign(ctx, thread, ref)
 }
 
-// approve gets the approval of a call of a thread, and returns who gave it.
-func (a *Approver) approve(ctx context.Context, thread string, q *consent.Question) (by string, err error) {
+// approve gets the approval of a call of a thread.
+func (a *Approver) approve(ctx context.Context, thread string, q *consent.Question) (*consent.Approval, error) {
 	if a == nil {
-		return "", consent.Required(q)
+		return nil, consent.Required(q)
 	}
 	name, err := glob.ParseName(q.Ref.String())
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if glob.MatchAny(a.allowed, name) {
-		return "--allow", nil
+		return &consent.Approval{By: "--allow"}, nil
 	}
-	if a.ask == nil {
-		return "", consent.Required(q)
+	if a.ask == nil || q.Separate {
+		return nil, consent.Required(q)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := key{thread, q.Ref}
 	if a.approved[at] == q.Digest {
-		return "terminal", nil
+		return &consent.Approval{By: "terminal"}, nil
 	}
 	reply, err := a.ask(ctx, q)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if reply == ThisThread {
 		a.approved[at] = q.Digest
 	}
 	if reply != No {
-		return "terminal", nil
+		return &consent.Approval{By: "terminal"}, nil
 	}
-	return "", fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
+	return nil, fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
 }
 
 // A Flow is what a thread, those above it, and their children have called. It is safe for many goroutines.
@@ -124,8 +124,10 @@ func (f *Flow) Door(a *Approver, thread, directive string) *consent.Door {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return &consent.Door{
-		Flow:    consent.Flow{Directive: directive, Tools: slices.Clone(f.tools), Tags: slices.Clone(f.tags)},
-		Approve: func(ctx context.Context, q *consent.Question) (string, error) { return a.approve(ctx, thread, q) },
+		Flow: consent.Flow{Directive: directive, Tools: slices.Clone(f.tools), Tags: slices.Clone(f.tags)},
+		Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
+			return a.approve(ctx, thread, q)
+		},
 	}
 }
 

@@ -46,6 +46,7 @@ type Book[T Total] struct {
 	Path   string
 	Format string        // as in "rye ledger"
 	Empty  func() T      // a new total of no records
+	Lost   []string      // what is lost with it, for the error about a damaged one; nil: what threads lose
 	Wait   time.Duration // for other processes; zero for 30 seconds
 	Hook   journal.Hook  // of tests
 
@@ -88,6 +89,45 @@ func (b *Book[T]) View(look func(T) error) error {
 		return b.damaged(err)
 	}
 	return look(b.total)
+}
+
+// Watch calls look with what the records add up to, now and after each change, until it returns true or an error. It calls at
+// least once a second, since what look decides may depend on the time.
+func (b *Book[T]) Watch(ctx context.Context, look func(T) (done bool, err error)) error {
+	const every, atLeast = 50 * time.Millisecond, 20
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		seen, done := b.stamp(), false
+		err := b.View(func(total T) (err error) {
+			done, err = look(total)
+			return err
+		})
+		if err != nil || done {
+			return err
+		}
+		for n := 0; n < atLeast; n++ {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-tick.C:
+			}
+			if b.stamp() != seen {
+				break
+			}
+		}
+	}
+}
+
+// stamp is another one after each change of the file. A book that is replaced by a shorter one is another file.
+func (b *Book[T]) stamp() (s struct {
+	size int64
+	time time.Time
+}) {
+	if info, err := os.Stat(b.Path); err == nil {
+		s.size, s.time = info.Size(), info.ModTime()
+	}
+	return s
 }
 
 // Change adds the records, values for JSON, that decide returns for what there is, all or none, and returns when they are
@@ -341,8 +381,11 @@ func (b *Book[T]) damaged(err error) error {
 	if _, done := fault.Find(err); !ok || done {
 		return err
 	}
-	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "journal").On("path", e.Path).
-		Because(fmt.Sprintf("it is the %s of all threads of this user: restore it from a backup", strings.TrimPrefix(b.Format, "rye ")),
-			"without one, move its directory away: threads that were interrupted can't be resumed then, and transcripts stay").
+	why := b.Lost
+	if why == nil {
+		why = []string{fmt.Sprintf("it is the %s of all threads of this user: restore it from a backup", strings.TrimPrefix(b.Format, "rye ")),
+			"without one, move its directory away: threads that were interrupted can't be resumed then, and transcripts stay"}
+	}
+	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "journal").On("path", e.Path).Because(why...).
 		Try("mv " + fault.Quote(filepath.Dir(e.Path)) + " " + fault.Quote(filepath.Dir(e.Path)+".old"))
 }

@@ -1,0 +1,289 @@
+package approval_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/consent"
+)
+
+func question() *consent.Question {
+	return &consent.Question{Ref: model.Ref{Kind: "tool", ID: "acme/pay"}, Digest: cas.Sum(nil), Risk: "money", Given: map[string]any{"amount": 120.0, "token": "s3cr3t"},
+		Principal: "ann", Expires: time.Hour}
+}
+
+func desk(l *approval.Local) *approval.Desk {
+	return &approval.Desk{Approvals: l, Project: "/p", Set: cas.Sum([]byte("set")), Door: approval.Exec, NoWait: true, Command: "rye exec acme/pay"}
+}
+
+// pending returns the id of the only request that waits.
+func pending(t testing.TB, l *approval.Local) string {
+	t.Helper()
+	all, err := approval.List(t.Context(), l, approval.Filter{Open: true})
+	must(t, err)
+	if len(all) != 1 {
+		t.Fatalf("%d requests wait", len(all))
+	}
+	return all[0].ID
+}
+
+// TestNoWait: a caller that doesn't wait learns which request to answer, finds the answer with the next call, and only that.
+func TestNoWait(t *testing.T) {
+	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
+	d := desk(l)
+	_, err := d.Approve(t.Context(), question(), "")
+	id := pending(t, l)
+	e := fault.Of(err)
+	if !errors.Is(err, approval.ErrWaits) || e.Code != fault.Approval || e.Details["request"] != id || strings.Join(e.Hint, ";") != "rye approve "+id+";rye exec acme/pay" {
+		t.Fatalf("%v, %v, %v", err, e.Details, e.Hint)
+	}
+	_, err = d.Approve(t.Context(), question(), "")
+	if pending(t, l) != id || !errors.Is(err, approval.ErrWaits) {
+		t.Errorf("%v", err)
+	}
+	_, err = l.Do(t.Context(), id, approves)
+	must(t, err)
+	for name, edit := range map[string]func(*consent.Question, *approval.Desk){
+		"another amount":     func(q *consent.Question, _ *approval.Desk) { q.Given["amount"] = 121.0 },
+		"another token":      func(q *consent.Question, _ *approval.Desk) { q.Given["token"] = "other1" },
+		"another file":       func(q *consent.Question, _ *approval.Desk) { q.Digest = cas.Sum([]byte("x")) },
+		"another tool":       func(q *consent.Question, _ *approval.Desk) { q.Ref.ID = "acme/pays" },
+		"another caller":     func(q *consent.Question, _ *approval.Desk) { q.Principal = "bob" },
+		"another tenant":     func(q *consent.Question, _ *approval.Desk) { q.Tenant = "t" },
+		"another set":        func(_ *consent.Question, d *approval.Desk) { d.Set = cas.Digest{} },
+		"another project":    func(_ *consent.Question, d *approval.Desk) { d.Project = "/q" },
+		"another door":       func(_ *consent.Question, d *approval.Desk) { d.Door = approval.Server },
+		"another thread":     func(_ *consent.Question, d *approval.Desk) { d.Thread = "x" },
+		"one that separates": func(q *consent.Question, _ *approval.Desk) { q.Separate = true },
+	} {
+		q, other := question(), *d
+		edit(q, &other)
+		if got, err := other.Approve(t.Context(), q, ""); !errors.Is(err, approval.ErrWaits) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	got, err := d.Approve(t.Context(), question(), "")
+	must(t, err)
+	if got.By != "bob ("+id+")" || !got.Separate {
+		t.Errorf("%+v", got)
+	}
+	end, err := got.Take(t.Context(), "x1")
+	must(t, err)
+	if _, err := got.Take(t.Context(), "x2"); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("used twice: %v", err)
+	}
+	must(t, end(t.Context(), "TIMEOUT"))
+	r, err := approval.Find(t.Context(), l, id)
+	must(t, err)
+	if r.State != approval.Done || r.Code != "TIMEOUT" || r.Execution != "x1" {
+		t.Errorf("%+v", r)
+	}
+	if _, err := d.Approve(t.Context(), question(), ""); !errors.Is(err, approval.ErrWaits) {
+		t.Errorf("another call like it: %v", err)
+	}
+}
+
+// TestWaits: a caller that waits gets the answer, through any door; a thread gets the same answer again.
+func TestWaits(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer func(l *approval.Local, c *clock, id string) error
+		why    string // of a refusal
+	}{
+		{"approved", func(l *approval.Local, _ *clock, id string) error {
+			_, err := l.Do(context.Background(), id, approves)
+			return err
+		}, ""},
+		{"denied", func(l *approval.Local, _ *clock, id string) error {
+			_, err := l.Do(context.Background(), id, approval.Step{To: approval.Denied, By: "bob", Reason: "too much"})
+			return err
+		}, "denied by bob; reason: too much; its risk is money"},
+		{"expired", func(_ *approval.Local, c *clock, _ string) error { c.pass(2 * time.Hour); return nil }, "there was no answer within 1h0m0s; its risk is money"},
+		{"dropped", func(l *approval.Local, _ *clock, id string) error {
+			_, err := l.Do(context.Background(), id, approval.Step{To: approval.Superseded, Reason: "gone"})
+			return err
+		}, "superseded: gone; its risk is money"},
+	} {
+		now := &clock{now: noon}
+		l := open(t, t.TempDir(), now, &trail{})
+		d, states := desk(l), []string{}
+		d.NoWait, d.Thread, d.Door = false, "acme/plan-1795000000-a2b3c", approval.Thread
+		d.Waits = func(_ context.Context, r *approval.Request) error {
+			if r == nil {
+				states = append(states, "on")
+				return nil
+			}
+			states = append(states, "waits")
+			return c.answer(l, now, r.ID)
+		}
+		for range 2 {
+			got, err := d.Approve(t.Context(), question(), "c3")
+			if c.why == "" {
+				must(t, err)
+				if got.By == "" {
+					t.Errorf("%+v", got)
+				}
+			} else if fault.CodeOf(err) != fault.Approval || strings.Join(fault.Of(err).Why, "; ") != c.why {
+				t.Errorf("%s: %v: %q", c.name, err, fault.Of(err).Why)
+			}
+		}
+		if strings.Join(states, " ") != "waits on" {
+			t.Errorf("%s: %q", c.name, states)
+		}
+		if c.why != "" {
+			continue
+		}
+		got, err := d.Approve(t.Context(), question(), "c3")
+		must(t, err)
+		must(t, got.Drop(t.Context(), fault.New(fault.LockMismatch, "the lock has changed")))
+		must(t, got.Drop(t.Context(), fault.New(fault.LockMismatch, "the lock has changed")))
+		_, err = d.Approve(t.Context(), question(), "c3")
+		if fault.CodeOf(err) != fault.Approval || !strings.Contains(strings.Join(fault.Of(err).Why, ""), "LOCK_MISMATCH: the lock has changed") {
+			t.Errorf("%v: %q", err, fault.Of(err).Why)
+		}
+	}
+	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
+	d, broken := desk(l), errors.New("broken")
+	d.NoWait = false
+	d.Waits = func(context.Context, *approval.Request) error { return broken }
+	if _, err := d.Approve(t.Context(), question(), ""); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAsked: a person who is asked at once answers, or leaves it to others, and is asked no more once another has answered.
+func TestAsked(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ask    func(ctx context.Context, l *approval.Local, id string) (approval.Answer, error)
+		noWait bool
+		by     string // who approved; "": no approval
+		err    error
+	}{
+		{"yes", func(context.Context, *approval.Local, string) (approval.Answer, error) {
+			return approval.Answer{Yes: true, By: "ann", Through: "terminal"}, nil
+		}, true, "ann", nil},
+		{"no", func(context.Context, *approval.Local, string) (approval.Answer, error) {
+			return approval.Answer{By: "ann", Through: "terminal"}, nil
+		}, false, "", nil},
+		{"none", func(context.Context, *approval.Local, string) (approval.Answer, error) {
+			return approval.Answer{None: true}, nil
+		}, true, "", approval.ErrWaits},
+		{"none, waits", func(_ context.Context, l *approval.Local, id string) (approval.Answer, error) {
+			go l.Do(context.Background(), id, approves)
+			return approval.Answer{None: true}, nil
+		}, false, "bob", nil},
+		{"elsewhere", func(ctx context.Context, l *approval.Local, id string) (approval.Answer, error) {
+			if _, err := l.Do(ctx, id, approves); err != nil {
+				return approval.Answer{}, err
+			}
+			<-ctx.Done()
+			return approval.Answer{}, ctx.Err()
+		}, true, "bob", nil},
+		{"too late", func(ctx context.Context, l *approval.Local, id string) (approval.Answer, error) {
+			_, err := l.Do(ctx, id, approves)
+			return approval.Answer{By: "ann"}, err
+		}, true, "bob", nil},
+		{"broken", func(context.Context, *approval.Local, string) (approval.Answer, error) {
+			return approval.Answer{}, context.DeadlineExceeded
+		}, true, "", context.DeadlineExceeded},
+	} {
+		l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
+		d := desk(l)
+		d.NoWait = c.noWait
+		d.Ask = func(ctx context.Context, r *approval.Request, _ *consent.Question) (approval.Answer, error) {
+			return c.ask(ctx, l, r.ID)
+		}
+		got, err := d.Approve(t.Context(), question(), "")
+		switch {
+		case c.by != "" && (err != nil || !strings.HasPrefix(got.By, c.by+" (")):
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+		case c.by == "" && (err == nil || c.err != nil && !errors.Is(err, c.err)):
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+		}
+	}
+	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
+	d, q := desk(l), question()
+	q.Separate = true
+	d.Ask = func(context.Context, *approval.Request, *consent.Question) (approval.Answer, error) {
+		t.Error("who asks is asked")
+		return approval.Answer{}, nil
+	}
+	if _, err := d.Approve(t.Context(), q, ""); !errors.Is(err, approval.ErrWaits) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestGate: a gate waits for an answer, and gets the same one as often as it asks.
+func TestGate(t *testing.T) {
+	now := &clock{now: noon}
+	l := open(t, t.TempDir(), now, &trail{})
+	d := desk(l)
+	d.Thread, d.Door, d.Command = "acme/flow-1795000000-a2b3c", approval.Thread, "rye thread resume acme/flow-1795000000-a2b3c"
+	gate := func(call string) (*approval.Request, error) {
+		return d.Gate(t.Context(), call, "tool:acme/flow", cas.Sum(nil), "Deploy "+strings.Repeat("x", 5000), "ann", 0)
+	}
+	_, err := gate("g1")
+	id := pending(t, l)
+	if e := fault.Of(err); !errors.Is(err, approval.ErrWaits) || e.Details["request"] != id || len(e.Hint) != 2 || !strings.HasPrefix(e.Text, `"tool:acme/flow" waits for an answer: Deploy xxx`) {
+		t.Errorf("%v, %q", err, e.Hint)
+	}
+	_, err = l.Do(t.Context(), id, approves)
+	must(t, err)
+	now.pass(100 * time.Hour)
+	for range 2 {
+		r, err := gate("g1")
+		must(t, err)
+		if r.ID != id || r.State != approval.Approved || r.By != "bob" || len(r.Text) > 5000 {
+			t.Errorf("%+v", r)
+		}
+	}
+	_, err = gate("g2")
+	if !errors.Is(err, approval.ErrWaits) {
+		t.Errorf("%v", err)
+	}
+	now.pass(time.Hour)
+	if r, err := gate("g2"); err != nil || r.State != approval.Expired || r.Refused() == nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestCrowd: of many callers with the same approval one makes the call.
+func TestCrowd(t *testing.T) {
+	state, now, log := t.TempDir(), &clock{now: noon}, &trail{}
+	l := open(t, state, now, log)
+	desk(l).Approve(t.Context(), question(), "")
+	_, err := l.Do(t.Context(), pending(t, l), approves)
+	must(t, err)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	made := 0
+	for range 8 {
+		other := desk(open(t, state, now, log))
+		wg.Go(func() {
+			got, err := other.Approve(context.Background(), question(), "")
+			if err == nil {
+				_, err = got.Take(context.Background(), "x")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				made++
+			} else if c := fault.CodeOf(err); c != fault.Conflict && c != fault.Approval {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if made != 1 {
+		t.Errorf("%d made the call", made)
+	}
+}

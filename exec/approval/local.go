@@ -1,0 +1,370 @@
+package approval
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/secret"
+	"github.com/rye-build/rye/exec/thread/book"
+	"github.com/rye-build/rye/exec/thread/registry"
+)
+
+// A Log is where each step is written before it is made, as audit.Log does.
+type Log interface {
+	Ask(context.Context, *record.Approval) error
+}
+
+// Local is the journal of this machine.
+type Local struct {
+	Now  func() time.Time
+	Log  Log                      // nil: there is only something to look at
+	Runs func(process int) string // as registry.Local has it
+	ID   func() string            // of a new request: NewID unless a test says otherwise
+
+	dir  string
+	keys *secret.Store
+	book book.Book[*rows]
+}
+
+// Open returns the requests in a user's state directory. Files are made when they are first needed. The caller closes it.
+func Open(state string, now func() time.Time, log Log, hook journal.Hook) *Local {
+	dir := filepath.Join(state, "approvals")
+	return &Local{Now: now, Log: log, Runs: proc.Start, ID: NewID, dir: dir, keys: &secret.Store{Dir: filepath.Join(state, "auth"), Now: now, Wait: osfile.LockWait},
+		book: book.Book[*rows]{Path: filepath.Join(dir, "requests"), Format: "rye approvals", Hook: hook, Empty: func() *rows { return &rows{byID: map[string]*Request{}} },
+			Lost: []string{"it has the requests for approvals of this user", "if its directory is moved away, calls that wait have to ask again"}}}
+}
+
+// Close closes the file.
+func (l *Local) Close() error { return l.book.Close() }
+
+// entry is a record of the book.
+type entry struct {
+	Op      string   `json:"op"`
+	Request *Request `json:"request"`
+}
+
+// rows are what the records add up to.
+type rows struct {
+	byID   map[string]*Request
+	newest time.Time
+}
+
+var isID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+// Take implements book.Total.
+func (r *rows) Take(text []byte) error {
+	var e entry
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return err
+	}
+	q := e.Request
+	if q == nil || !isID.MatchString(q.ID) || !slices.Contains(States, q.State) || q.Kind != Call && q.Kind != Gate || q.Span < 0 {
+		return errors.New("not a request for an approval")
+	}
+	if was := r.byID[q.ID]; was != nil && was.State != q.State && !slices.Contains(next[was.State], q.State) {
+		return fmt.Errorf("a request that is %s can't become %s", was.State, q.State)
+	}
+	r.byID[q.ID] = q
+	if q.Updated.After(r.newest) {
+		r.newest = q.Updated
+	}
+	return nil
+}
+
+// keep is how long requests that have ended stay in a book that is made shorter.
+const keep = 30 * 24 * time.Hour
+
+// Records implements book.Total.
+func (r *rows) Records() (all [][]byte) {
+	for _, id := range slices.Sorted(maps.Keys(r.byID)) {
+		q := r.byID[id]
+		if q.State.Ended() && r.newest.Sub(q.Updated) > keep {
+			continue
+		}
+		b, _ := json.Marshal(entry{"row", q}) // as it was read
+		all = append(all, b)
+	}
+	return all
+}
+
+// now is the time as records have it.
+func (l *Local) now() time.Time { return l.Now().UTC().Truncate(time.Millisecond) }
+
+// skew is how far the clock of this machine may have been set back without an effect.
+const skew = time.Minute
+
+// lapsed returns the state that time has brought a request to, without a record.
+func (l *Local) lapsed(r *Request, now time.Time) State {
+	from := r.Created
+	if !r.Answered.IsZero() {
+		from = r.Answered
+	}
+	open := r.State == Pending || r.State == Approved
+	switch {
+	case open && !r.Expires.IsZero() && (!now.Before(r.Expires) || now.Before(from.Add(-skew))):
+		return Expired
+	case r.State == Executing && l.Runs(r.Driver.Process) != r.Driver.Start:
+		return Unknown
+	}
+	return r.State
+}
+
+// seen returns a copy of a request as it is now.
+func (l *Local) seen(r *Request, now time.Time) *Request {
+	c := *r
+	c.Lines = slices.Clone(r.Lines)
+	c.State = l.lapsed(r, now)
+	return &c
+}
+
+// Watch implements Approvals.
+func (l *Local) Watch(ctx context.Context, f Filter, look func([]*Request) (bool, error)) error {
+	return l.book.Watch(ctx, func(r *rows) (bool, error) {
+		var all []*Request
+		now := l.now()
+		for _, q := range r.byID {
+			if q = l.seen(q, now); f.takes(q) {
+				all = append(all, q)
+			}
+		}
+		sortNewest(all)
+		return look(all)
+	})
+}
+
+func sortNewest(all []*Request) {
+	slices.SortFunc(all, func(a, b *Request) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) })
+}
+
+// step returns the record of a request that has changed, after the audit log has it.
+func (l *Local) step(ctx context.Context, r *Request) (entry, error) {
+	if l.Log == nil {
+		return entry{}, fault.New(fault.Unavailable, "requests for approvals can't be changed without the audit log")
+	}
+	err := l.Log.Ask(ctx, &record.Approval{By: r.By, Code: r.Code, Params: r.Shown, Principal: r.Principal, Ref: r.Ref, Request: r.ID, State: string(r.State),
+		Tenant: r.Tenant, Thread: r.Thread, Through: r.Through})
+	return entry{string(r.State), r}, err
+}
+
+// settle returns the records of what time has brought about, and removes sealed files that aren't needed.
+func (l *Local) settle(ctx context.Context, r *rows, now time.Time) (records []any, err error) {
+	for _, id := range slices.Sorted(maps.Keys(r.byID)) {
+		q := l.seen(r.byID[id], now)
+		if q.State == r.byID[id].State {
+			continue
+		}
+		q.Updated = now
+		e, err := l.step(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, e)
+	}
+	files, err := os.ReadDir(filepath.Join(l.dir, "sealed"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, f := range files {
+		id, part, _ := strings.Cut(f.Name(), ".")
+		if q := r.byID[id]; q == nil || !q.keeps(Part(part), l.lapsed(q, now), now) {
+			os.Remove(filepath.Join(l.dir, "sealed", f.Name())) // or another time
+		}
+	}
+	return records, nil
+}
+
+// keeps reports whether a part of a request is still needed.
+func (r *Request) keeps(p Part, is State, now time.Time) bool {
+	switch p {
+	case Params:
+		return !is.Ended()
+	case Result:
+		return is == Done && now.Before(r.Updated.Add(KeepResult)) && !now.Before(r.Updated.Add(-skew))
+	}
+	return false
+}
+
+// Make implements Approvals.
+func (l *Local) Make(ctx context.Context, r *Request, params []byte, same func(*Request) bool) (made *Request, err error) {
+	err = l.book.Change(ctx, func(rows *rows) ([]any, error) {
+		now := l.now()
+		records, err := l.settle(ctx, rows, now)
+		if err != nil {
+			return nil, err
+		}
+		made = nil
+		var found []*Request
+		for _, q := range rows.byID {
+			if q = l.seen(q, now); same != nil && same(q) {
+				found = append(found, q)
+			}
+		}
+		if len(found) > 0 {
+			sortNewest(found)
+			made = found[0]
+			return records, nil
+		}
+		q := *r
+		q.ID, q.State, q.Created, q.Updated, q.Expires = l.ID(), Pending, now, now, now.Add(r.Span)
+		if params != nil {
+			if err := l.seal(ctx, q.ID, Params, params); err != nil {
+				return nil, err
+			}
+		}
+		e, err := l.step(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
+		made = l.seen(&q, now)
+		return append(records, e), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// Do implements Approvals.
+func (l *Local) Do(ctx context.Context, id string, s Step) (r *Request, err error) {
+	var refused error
+	err = l.book.Change(ctx, func(rows *rows) ([]any, error) {
+		refused = nil
+		now := l.now()
+		records, err := l.settle(ctx, rows, now)
+		if err != nil {
+			return nil, err
+		}
+		was := rows.byID[id]
+		if was == nil {
+			refused = missing(id)
+			return records, nil
+		}
+		r = l.seen(was, now)
+		if refused = r.take(&s, now); refused != nil {
+			return records, nil
+		}
+		if s.Result != nil {
+			if err := l.seal(ctx, id, Result, s.Result); err != nil {
+				return nil, err
+			}
+		}
+		e, err := l.step(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if s.To.Ended() {
+			defer func() { os.Remove(l.sealed(id, Params)) }() // or with a later step
+		}
+		return append(records, e), nil
+	})
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.seen(r, l.now()), nil
+}
+
+// take makes a step.
+func (r *Request) take(s *Step, now time.Time) error {
+	if s.Fetched && r.State == Done && s.To == Done {
+		r.Fetched = true
+		return nil
+	}
+	switch {
+	case !slices.Contains(next[r.State], s.To), r.Kind == Gate && s.To == Executing:
+		return r.conflict(s.To)
+	case s.To == Approved && r.Separate && (s.By == "" || s.By == r.Principal):
+		return fault.New(fault.Denied, "the request %s needs another person's approval", r.ID).On("request", r.ID).On("principal", r.Principal).
+			Because(fmt.Sprintf("%q asked, and the policy says separate: true", r.Principal)).Try(fault.Command("rye approvals", r.ID))
+	case (s.To == Done || s.To == Unknown) && r.Driver != s.Driver:
+		return r.conflict(s.To)
+	}
+	r.State, r.Updated = s.To, now
+	switch s.To {
+	case Approved, Denied:
+		r.By, r.Through, r.Reason, r.Answered, r.Expires = s.By, s.Through, s.Reason, now, time.Time{}
+		if r.Kind == Call && s.To == Approved {
+			r.Expires = now.Add(r.Span)
+		}
+	case Superseded:
+		r.Reason = s.Reason
+	case Executing:
+		r.Driver, r.Execution, r.Expires = s.Driver, s.Execution, time.Time{}
+	case Done:
+		r.Code = s.Code
+	}
+	return nil
+}
+
+func (l *Local) sealed(id string, p Part) string {
+	return filepath.Join(l.dir, "sealed", id+"."+string(p))
+}
+
+// seal writes a part of a request, so that it lasts.
+func (l *Local) seal(ctx context.Context, id string, p Part, b []byte) error {
+	locked, err := l.keys.Seal(ctx, b)
+	if err != nil {
+		return err
+	}
+	hook := osfile.Hook(nil)
+	if l.book.Hook != nil {
+		hook = func(op, path string) error { return l.book.Hook(op, path, locked) }
+	}
+	if err := os.MkdirAll(filepath.Join(l.dir, "sealed"), 0o700); err != nil {
+		return err
+	}
+	return hook.WriteFile(l.sealed(id, p), 0o600, false, osfile.BytesOf(locked))
+}
+
+// maxSealed bounds what is read.
+const maxSealed = 80 << 20
+
+// Read implements Approvals.
+func (l *Local) Read(_ context.Context, id string, p Part) ([]byte, error) {
+	if !isID.MatchString(id) {
+		return nil, fs.ErrNotExist
+	}
+	f, err := osfile.OpenPrivate(l.sealed(id, p), true)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	locked, err := io.ReadAll(io.LimitReader(f, maxSealed))
+	if err != nil {
+		return nil, err
+	}
+	b, err := l.keys.Unseal(locked)
+	if err != nil {
+		return nil, fault.New(fault.Integrity, "can't read %q: %v", f.Name(), err).From(err).On("path", f.Name()).
+			Because("the caller has to ask again")
+	}
+	return b, nil
+}
+
+// self is this process.
+func self() registry.Driver {
+	host, _ := os.Hostname()
+	return registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host}
+}
