@@ -91,7 +91,7 @@ func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
 		}
 	}
 	return t.Run(ctx, &Start{Directive: c.Spawn.Directive, Inputs: params.Values(c.Spawn.Inputs), Model: c.Spawn.Model, Limits: c.Spawn.Limits, Principal: t.Principal,
-		Approver: t.Approver, Live: t.Live.below(), parent: t, chosen: c.Chosen, id: c.Child, part: c.Part})
+		Approver: t.Approver, Live: t.Live.below(), parent: t, chosen: c.Chosen, ID: c.Child, part: c.Part})
 }
 
 // goesOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over to.

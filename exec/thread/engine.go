@@ -61,12 +61,13 @@ type Start struct {
 	Principal string
 	Approver  *approve.Approver // of calls that need an approval; nil: there is none
 	Live      Live
+	ID        string // of the new thread; "" for one that is made here
+	Began     func() // is called when the thread is registered and has a budget and a record; may be nil
 
 	parent  *thread          // that starts this one
 	under   string           // the thread above, if this process doesn't drive it
 	foreign bool             // a directive above that isn't the user's own
 	chosen  bool             // rye itself chooses the directive
-	id      string           // "" for a new one
 	row     *registry.Thread // of this thread, which a process has registered that died then; nil for a new one
 	part    int64            // of what is left of the parent's budget it may have one such part, unless it says how much
 }
@@ -132,7 +133,13 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	if t.model, err = t.choose(ctx); err != nil {
 		return nil, err
 	}
-	return t, t.open(ctx)
+	if err := t.open(ctx); err != nil {
+		return nil, err
+	}
+	if t.Began != nil {
+		t.Began()
+	}
+	return t, nil
 }
 
 // load reads the items of a thread.
@@ -157,7 +164,7 @@ func (t *thread) choose(ctx context.Context) (models.Model, error) {
 
 // open registers the thread, gives it its budget, and makes its directory and its transcript.
 func (t *thread) open(ctx context.Context) error {
-	if t.id = t.Start.id; t.id == "" {
+	if t.id = t.ID; t.id == "" {
 		t.id = registry.NewID(t.Directive.ID, t.began)
 	}
 	if err := t.register(ctx); err != nil {

@@ -122,7 +122,7 @@ func (t *thread) handTo(ctx context.Context) (id string, err error) {
 // successor begins the thread that goes on. It may use what this one has left.
 func (t *thread) successor(ctx context.Context, id string, row *registry.Thread) (*thread, error) {
 	start := *t.Start
-	start.id, start.row = id, row
+	start.ID, start.row = id, row
 	n := t.newThread(&start)
 	n.inputs, n.model, n.handed, n.continues = t.inputs, t.model, t.handed, t.id
 	if err := n.load(ctx); err != nil {

@@ -37,11 +37,21 @@ type runRun struct {
 	Unlocked  bool     `help:"Run without a lock (refused in CI)."`
 	Locked    bool     `help:"Require an up-to-date lock."`
 	Frozen    bool     `help:"Same as --locked --offline."`
+	Async     bool     `help:"Run in the background and print the thread id."`
+	Detached  bool     `hidden:"" help:"Run the thread that standard input describes (internal)."`
 	trusts.KeyFlag
 	lock func(context.Context, *cli.App) (bool, error)
 }
 
 func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Detached {
+		return c.detached(ctx, a)
+	}
+	return c.run(ctx, a, nil)
+}
+
+// run runs the directive; as what a process was started for, if it was.
+func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answer, error) {
 	ref, err := c.ref(a)
 	if err != nil {
 		return nil, err
@@ -54,6 +64,9 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer s.Close()
+	if c.Async {
+		return c.detach(ctx, a, s, ref)
+	}
 	if c.Write {
 		if err := c.writable(ctx, a, s, ref); err != nil {
 			return nil, err
@@ -78,6 +91,11 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		defer done()
 		start.Model, start.Replay = "", dir
+	}
+	if of != nil {
+		if ctx, err = of.start(ctx, s.Session, start); err != nil {
+			return nil, err
+		}
 	}
 	r, err := engine.Run(ctx, start)
 	if err != nil {
@@ -152,11 +170,17 @@ func broken(a *cli.App, r *thread.Result, err error) error {
 type runAnswer struct {
 	thread.Result
 	Written *items.Written `json:"written,omitempty"` // with --write
+	Process int            `json:"pid,omitempty"`     // with --async: that runs the thread
+	Log     string         `json:"log,omitempty"`     // the file that it writes to
 	shown   bool           // the model's text was shown as it came
 }
 
 // Text prints the outputs, or the result where there are none.
 func (r runAnswer) Text(t *cli.Terminal) {
+	if r.Process != 0 {
+		t.Printf("%s\n", r.Thread)
+		return
+	}
 	if !r.shown && len(r.Outputs) == 0 && r.Result.Result != "" {
 		t.Printf("%s\n", r.Result.Result)
 	}

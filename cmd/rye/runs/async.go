@@ -1,0 +1,148 @@
+package runs
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/detach"
+	"github.com/rye-build/rye/exec/thread/registry"
+)
+
+// detach starts the thread in a process of its own.
+func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (cli.Answer, error) {
+	for flag, given := range map[string]bool{"--write": c.Write, "--allow-sign": c.AllowSign} {
+		if given {
+			return nil, fault.New(fault.Validation, "--async and %s exclude each other: a thread in the background can't ask you", flag)
+		}
+	}
+	job := &detach.Job{Thread: registry.NewID(ref.ID, a.Now())}
+	pairs := slices.Concat(c.Input, c.Param)
+	if c.Inputs == "-" || slices.ContainsFunc(pairs, func(p string) bool { return strings.HasSuffix(p, "=@-") }) {
+		text, err := io.ReadAll(cli.Cancellable(ctx, a.Stdin))
+		if err != nil {
+			return nil, err
+		}
+		job.Stdin = string(text)
+	}
+	args := []string{}
+	for flag, values := range map[string][]string{"-i": pairs, "--limit": c.Limit, "--allow": c.Allow} {
+		for _, v := range values {
+			args = append(args, flag, v)
+		}
+	}
+	for flag, value := range map[string]string{"--inputs": c.Inputs, "--model": c.Model} {
+		if value != "" {
+			args = append(args, flag+"="+value)
+		}
+	}
+	if c.Events {
+		args = append(args, "--events")
+	}
+	args = append(args, modeFlags(session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})...)
+	command, err := detachedCommand(a, ref, args)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.Threads(), filepath.FromSlash(job.Thread))
+	word, err := detach.Start(ctx, command, dir, job)
+	if err != nil {
+		return nil, err
+	}
+	r := thread.Result{Success: true, Thread: word.Thread, Status: string(registry.Running), Directive: ref.ID}
+	return runAnswer{Result: r, Process: word.Process, Log: filepath.Join(dir, detach.Log)}, nil
+}
+
+func modeFlags(m session.Mode) (flags []string) {
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{{"--pinned", m.Pinned}, {"--unlocked", m.Unlocked}, {"--locked", m.Locked}} {
+		if f.given {
+			flags = append(flags, f.flag)
+		}
+	}
+	return flags
+}
+
+// detachedCommand is this program with the same places, for a thread of its own.
+func detachedCommand(a *cli.App, ref model.Ref, args []string) (c proc.Command, err error) {
+	g := a.Globals
+	all := []string{"run", "--detached"}
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{{"--offline", g.Offline}, {"--plain-http", g.PlainHTTP}, {"--debug", g.Debug}} {
+		if f.given {
+			all = append(all, f.flag)
+		}
+	}
+	for flag, path := range map[string]string{"--store": g.Store, "--trust": g.Trust} {
+		if path == "" {
+			continue
+		}
+		at := a.Absolute(cli.Setting{Value: path, Origin: flag})
+		if at.Err != nil {
+			return c, at.Err
+		}
+		all = append(all, flag+"="+at.Value)
+	}
+	wd, err := a.Getwd()
+	if err != nil {
+		return c, err
+	}
+	all = append(append(all, args...), "--", ref.String())
+	return proc.Command{Path: places.Session(a).Self, Args: all, Env: a.Environ, Dir: wd}, nil
+}
+
+// A detachedRun is what this process was started for.
+type detachedRun struct {
+	job *detach.Job
+	out io.WriteCloser
+	was bool // it has said so
+}
+
+// detached runs the thread that another process has started this one for.
+func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	job, err := detach.Receive(a.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	out, ok := a.Host.Stdout.Writer.(io.WriteCloser)
+	if !ok {
+		return nil, fault.New(fault.Unknown, "standard output can't be closed")
+	}
+	d := &detachedRun{job: job, out: out}
+	a.Stdin = strings.NewReader(job.Stdin)
+	a.Args = slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "--detached" })
+	ans, err := c.run(ctx, a, d)
+	if err != nil && !d.was {
+		o := fault.Of(err).Object()
+		d.was = true
+		_ = detach.Tell(out, &detach.Word{Error: &o})
+	}
+	if r, ok := ans.(runAnswer); ok {
+		a.Term.Note("%s", strings.TrimSpace(r.Status+"\n"+r.Result.Result))
+	}
+	return nil, err
+}
+
+// start makes a thread the one that this process was started for.
+func (d *detachedRun) start(ctx context.Context, _ *session.Session, s *thread.Start) (context.Context, error) {
+	s.ID = d.job.Thread
+	s.Began = func() {
+		d.was = true
+		_ = detach.Tell(d.out, &detach.Word{Thread: s.ID, Process: os.Getpid()}) // its starter may be gone: the thread goes on
+	}
+	return ctx, nil
+}

@@ -1,0 +1,191 @@
+// Package detach runs a thread in a process of its own that goes on when its starter has ended: rye run --async, and children
+// that a model starts with async_exec.
+//
+//	started, err := detach.Start(ctx, command, dir, job)    in the process that starts it
+//	job, err := detach.Receive(stdin)                       in the one that runs the thread
+//	detach.Tell(stdout, &detach.Word{Thread: id})           once the thread is registered
+//
+// The process gets its job on its standard input, says one word on its standard output, and writes what people would have seen to
+// the file "log" of the thread's directory. It is the same program on all systems, started with its own file and arguments.
+package detach
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/proc"
+)
+
+// A Job is what a process is started for.
+type Job struct {
+	Thread string `json:"thread"`          // the id that it has to take
+	Stdin  string `json:"stdin,omitempty"` // what its starter read there
+	Child  *Child `json:"child,omitempty"` // of a thread that another has started
+}
+
+// A Child is a thread that a thread of another process has started.
+type Child struct {
+	Parent string         `json:"parent"`
+	Inputs map[string]any `json:"inputs"`
+	Model  string         `json:"model,omitempty"`
+	Limits []string       `json:"limits,omitempty"`
+	Part   int64          `json:"part,omitempty"`
+	Tokens []string       `json:"tokens"` // that say what it may do, the parent's first
+	Chosen bool           `json:"chosen,omitempty"`
+}
+
+// maxJob bounds what a process reads.
+const maxJob = 32 << 20
+
+// Log is the name of the file in the thread's directory.
+const Log = "log"
+
+// A Word is what the process says: that its thread has begun, or why it hasn't.
+type Word struct {
+	Thread  string        `json:"thread,omitempty"`
+	Process int           `json:"process,omitempty"`
+	Error   *fault.Object `json:"error,omitempty"`
+}
+
+// maxWord bounds it.
+const maxWord = 1 << 20
+
+// Receive reads the job of this process.
+func Receive(r io.Reader) (*Job, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxJob+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(b)
+}
+
+// Parse reads a job.
+func Parse(b []byte) (*Job, error) {
+	j := new(Job)
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	d.UseNumber()
+	err := d.Decode(j)
+	if err == nil && (len(b) > maxJob || d.More() || j.Thread == "") {
+		err = errors.New("it names no thread, or something follows it")
+	}
+	if err != nil {
+		return nil, fault.New(fault.Validation, "--detached is for processes that rye starts: no job on standard input").From(err).Try("rye run --help")
+	}
+	return j, nil
+}
+
+// Tell says how the thread has begun, and that is the last on standard output.
+func Tell(w io.WriteCloser, word *Word) error {
+	b, err := json.Marshal(word)
+	if err == nil {
+		_, err = w.Write(append(b, '\n'))
+	}
+	return errors.Join(err, w.Close())
+}
+
+// patience is how long a process may take to begin its thread.
+const patience = time.Minute
+
+// Start starts a process for a job, whose thread has its directory in dir, and returns when the thread is registered. What went
+// wrong before is an error, and leaves nothing behind.
+func Start(ctx context.Context, c proc.Command, dir string, job *Job) (*Word, error) {
+	text, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, Log), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	word, err := start(ctx, c, log, text)
+	if err == nil && word.Thread != job.Thread {
+		err = word.failure(log)
+	}
+	if err != nil {
+		_ = os.Remove(log.Name())
+		_ = os.Remove(dir) // unless there is more: a thread that began and ended at once has a transcript
+		return nil, err
+	}
+	return word, nil
+}
+
+func start(ctx context.Context, c proc.Command, log *os.File, job []byte) (*Word, error) {
+	in, give, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	take, out, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), give.Close())
+	}
+	defer take.Close()
+	ended := make(chan error, 1)
+	p, err := proc.Detach(c, in, out, log, func(err error) { ended <- err })
+	if err = errors.Join(err, in.Close(), out.Close()); err != nil {
+		return nil, errors.Join(err, give.Close())
+	}
+	go func() {
+		_, _ = give.Write(job) // a process that reads nothing says what is wrong
+		give.Close()
+	}()
+	said := make(chan *Word, 1)
+	go func() {
+		word := new(Word)
+		if json.NewDecoder(io.LimitReader(take, maxWord)).Decode(word) != nil {
+			word = new(Word)
+		}
+		said <- word
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fault.New(fault.Timeout, "the process %d didn't begin its thread within %s", p.Pid, patience))
+	defer cancel()
+	select {
+	case word := <-said:
+		return word, nil
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), p.Kill(), <-ended)
+	}
+}
+
+// failure is the error of a process that began no thread.
+func (w *Word) failure(log *os.File) error {
+	if e := w.Error; e != nil {
+		f := fault.New(e.Code, "%s", e.Message)
+		f.Details, _ = e.Details.(map[string]any)
+		why, _ := f.Details["why"].([]any)
+		for _, line := range why {
+			f.Because(fmt.Sprint(line))
+		}
+		delete(f.Details, "why")
+		if e.Suggestion != "" {
+			for _, line := range strings.Split(e.Suggestion, "\n") {
+				f.Try(line)
+			}
+		}
+		return f
+	}
+	f := fault.New(fault.Failed, "the process ended before its thread began")
+	const most = 2000
+	text := make([]byte, most)
+	n, _ := log.ReadAt(text, 0)
+	if said := strings.TrimSpace(string(text[:n])); said != "" {
+		f.Because(fmt.Sprintf("it wrote: %q", said))
+	}
+	return f
+}

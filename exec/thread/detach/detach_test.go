@@ -1,0 +1,142 @@
+package detach_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/detach"
+)
+
+// TestMain lets this program be the one that Start starts: what it does is its first argument.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-") {
+		os.Exit(m.Run())
+	}
+	switch os.Args[1] {
+	case "silent":
+		os.Stderr.WriteString("no such directory\n")
+		os.Exit(3)
+	case "hang":
+		time.Sleep(time.Hour)
+	}
+	job, err := detach.Receive(os.Stdin)
+	word := &detach.Word{Process: os.Getpid()}
+	switch {
+	case err != nil:
+		o := fault.Of(err).Object()
+		word.Error = &o
+	case os.Args[1] == "refuse":
+		o := fault.New(fault.Limit, "no more").On("limit", "x").Because("it is full").Try("rye thread list", "rye docs").Object()
+		word.Error = &o
+	default:
+		word.Thread = job.Thread
+	}
+	os.Stderr.WriteString("it runs: " + job.Stdin + "\n")
+	if err := detach.Tell(os.Stdout, word); err != nil {
+		os.Exit(4)
+	}
+	os.Exit(0)
+}
+
+func command(t *testing.T, what string) proc.Command {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proc.Command{Path: self, Args: []string{what}, Dir: t.TempDir()}
+}
+
+// TestStart: a process gets its job and says its word, and what it writes is in the thread's log.
+func TestStart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "acme", "plan-1-a")
+	word, err := detach.Start(t.Context(), command(t, "run"), dir, &detach.Job{Thread: "acme/plan-1-a", Stdin: "hello"})
+	if err != nil || word.Thread != "acme/plan-1-a" || word.Process == 0 || word.Process == os.Getpid() {
+		t.Fatalf("%+v, %v", word, err)
+	}
+	info, err := os.Stat(filepath.Join(dir, detach.Log))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, detach.Log)); err != nil || string(text) != "it runs: hello\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := detach.Start(t.Context(), command(t, "run"), dir, &detach.Job{Thread: "acme/plan-1-a"}); !errors.Is(err, os.ErrExist) {
+		t.Errorf("two threads in one directory: %v", err)
+	}
+}
+
+// TestStartFails: what goes wrong before a thread begins is an error, and leaves nothing behind.
+func TestStartFails(t *testing.T) {
+	soon, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("not any more"))
+	missing := command(t, "run")
+	missing.Path += "-missing"
+	for what, c := range map[string]struct {
+		ctx  context.Context
+		with proc.Command
+		code fault.Code
+		text string
+	}{
+		"refuse":  {t.Context(), command(t, "refuse"), fault.Limit, "no more"},
+		"silent":  {t.Context(), command(t, "silent"), fault.Failed, "the process ended before its thread began"},
+		"hang":    {soon, command(t, "hang"), fault.Unknown, "not any more"},
+		"missing": {t.Context(), missing, fault.NotFound, ""},
+	} {
+		dir := filepath.Join(t.TempDir(), "acme", what)
+		_, err := detach.Start(c.ctx, c.with, dir, &detach.Job{Thread: "acme/" + what})
+		if err == nil || !strings.Contains(err.Error(), c.text) || c.code != fault.NotFound && fault.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: its directory is left", what)
+		}
+		f := fault.Of(err)
+		if what == "refuse" && (!reflect.DeepEqual(f.Why, []string{"it is full"}) || len(f.Hint) != 2 || f.Details["limit"] != "x" || f.Details["why"] != nil) {
+			t.Errorf("%+v", f)
+		}
+		if what == "silent" && !strings.Contains(strings.Join(f.Why, ""), "no such directory") {
+			t.Errorf("%+v", f)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := detach.Start(t.Context(), command(t, "run"), filepath.Join(file, "x", "y"), &detach.Job{Thread: "x"}); err == nil {
+		t.Error("a thread below a file")
+	}
+}
+
+// FuzzParse: a job that is read is one that would be written.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"thread":"acme/plan-1-a"}`))
+	f.Add([]byte(`{"thread":"a","stdin":"x","child":{"parent":"b","inputs":{"n":12345678901234567890},"limits":["turns=1"],"tokens":["x"]}}`))
+	f.Add([]byte(`{"thread":"a"}{}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		j, err := detach.Parse(b)
+		if err != nil {
+			if fault.CodeOf(err) != fault.Validation {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		text, err := json.Marshal(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := detach.Parse(text); err != nil || !reflect.DeepEqual(again, j) {
+			t.Errorf("%s: %+v, %v", text, again, err)
+		}
+	})
+}
