@@ -73,6 +73,10 @@ func (h *Hook) Create(path string, first []byte) (*Writer, error) {
 	return w, nil
 }
 
+// Claim locks the file as long as this process has it, for others to see, where that is possible. It keeps nothing from being
+// read or written.
+func (w *Writer) Claim() { osfile.TryLock(w.f, osfile.Exclusive) }
+
 // Append adds whole lines, which last once Sync has returned. If it fails, none of them is there; if that can't be ensured,
 // the error is a *CutError.
 func (w *Writer) Append(lines []byte) error {

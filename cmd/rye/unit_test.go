@@ -414,6 +414,7 @@ func TestSchemas(t *testing.T) {
 	words["exec"], words["build"], words["run"] = execWords(t), buildWords(t, home), runWords(t, home)
 	words["thread resume"], words["thread list"] = resumeWords(t, home), words["run"][:2]
 	words["thread replay"] = words["thread resume"][:3]
+	words["audit prune"] = []string{"--before", "90d"}
 	words["thread prune"] = []string{"--keep", "90d", "--all"}
 	words["mcp config"] = []string{"codex"}
 	words["mcp serve"] = []string{"-C", project}

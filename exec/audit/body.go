@@ -22,6 +22,7 @@ const (
 	kindOpen       = "open"       // a process begins a segment
 	kindMark       = "mark"       // a segment has so many lines
 	kindCheckpoint = "checkpoint" // the same, signed
+	kindPrune      = "prune"      // segments are removed; signed
 
 	kindSegment = "segment" // what this is; the first line
 	kindBegin   = "begin"   // a call begins

@@ -24,6 +24,8 @@
 //	                                                           before the key is used, and again now and then
 //	open        {"first":"blake3:9641…","segment":"2026…"}     a process begins a segment, with a line of this sum
 //	mark        {"last":"blake3:f613…","lines":2,"segment":…}  the segment has so many lines, the last with this sum
+//	prune       {"before":"2026-…","calls":12,"export":"blake3:…","lines":26,"segments":["2026…"],"sig":"rye:signed:v2:…"}   the files
+//	                                                           of these segments are removed; signed, in the name "audit:prune"
 //	checkpoint  {"closed":true,"last":…,"lines":5,"segment":…,"sig":"rye:signed:v2:…"}   the same, signed; closed: nothing follows
 //
 // The signature of a checkpoint is a line of package sign without comment marks, in the domain rye/v2/audit, for the name
@@ -60,8 +62,15 @@
 // continued (*journal.DamagedError): a person moves the directory away. A call that has begun and not ended is still
 // running, or its process died and its outcome is unknown.
 //
+// # Pruning
+//
+// Prune adds a signed line that names whole segments, in which nothing is later than a time, and an export with their calls. Then
+// it removes their files. The line commits: what is still there after a process died belongs to the log no more, and goes with the
+// next Prune. The head stays whole, so that all else is proven as before. A process has its segment's file locked, so that only
+// those of processes that ended are removed.
+//
 // # Bounds
 //
 // A line has at most 64 KiB. Verify holds in memory some 16 bytes for each mark and 400 for each segment, and the ids of
-// calls that haven't ended. Nothing is ever removed here.
+// calls that haven't ended.
 package audit

@@ -18,7 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("RYE_TEST_AUDIT"); dir != "" {
+	if dir := os.Getenv("RYE_TEST_AUDIT"); dir != "" && os.Getenv("RYE_TEST_PRUNE") != "" {
+		pruneAndDie(dir, os.Getenv("RYE_TEST_PRUNE"))
+	} else if dir != "" {
 		child(dir, os.Getenv("RYE_TEST_NAME"))
 	}
 	os.Exit(m.Run())

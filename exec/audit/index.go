@@ -28,6 +28,7 @@ type segmentState struct {
 	last   cas.Digest
 	marked chain.Line // the line of the head that says so, without body
 	closed bool
+	pruned int64 // the line that says that it was removed
 }
 
 // An index is what a head says.
@@ -38,10 +39,11 @@ type index struct {
 	torn     bool
 }
 
-// A visitor receives the machine and checkpoint lines of a head. Its errors are problems of the line.
+// A visitor receives the machine, checkpoint and prune lines of a head. Its errors are problems of the line.
 type visitor interface {
 	machine(l *chain.Line, m *machineBody) error
 	checkpoint(l *chain.Line, m *markBody) error
+	prune(l *chain.Line, p *pruneBody) error
 }
 
 // readHead reads the head. On an error (a *chain.Problem, a newer format, or one of the file) the index holds what was read
@@ -107,6 +109,15 @@ func (x *index) take(l *chain.Line, v visitor) error {
 			return err
 		}
 		return v.checkpoint(l, &m)
+	case kindPrune:
+		var p pruneBody
+		if err := decode(l.Body, &p); err != nil {
+			return err
+		}
+		if err := x.prune(l, &p); err != nil {
+			return err
+		}
+		return v.prune(l, &p)
 	case kindMachine:
 		var m machineBody
 		if err := decode(l.Body, &m); err != nil {
@@ -119,7 +130,7 @@ func (x *index) take(l *chain.Line, v visitor) error {
 
 func (x *index) open(l *chain.Line, o *openBody) error {
 	if s := x.byName[o.Segment]; s != nil {
-		if s.first != o.First || s.marks != nil {
+		if s.first != o.First || s.marks != nil || s.pruned > 0 {
 			return fmt.Errorf("segment %s was already opened", s.name)
 		}
 		return nil
@@ -138,6 +149,8 @@ func (x *index) mark(l *chain.Line, m *markBody) error {
 		return fmt.Errorf("segment %s was not opened", m.Segment)
 	case s.closed:
 		return fmt.Errorf("segment %s is already closed", m.Segment)
+	case s.pruned > 0:
+		return fmt.Errorf("segment %s was pruned", m.Segment)
 	case m.Lines < s.lines || m.Lines == s.lines && m.Last != s.last:
 		return fmt.Errorf("segment %s goes back to line %d", m.Segment, m.Lines)
 	}

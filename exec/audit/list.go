@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"slices"
 	"strconv"
@@ -61,7 +62,7 @@ func (f *Filter) takes(r *Record) bool {
 
 // skips reports whether nothing of a segment can be taken.
 func (f *Filter) skips(s *segmentState) bool {
-	return !f.Until.IsZero() && !s.opened.At.Before(f.Until) || s.closed && s.marked.At.Before(f.Since)
+	return s.pruned > 0 || !f.Until.IsZero() && !s.opened.At.Before(f.Until) || s.closed && s.marked.At.Before(f.Since)
 }
 
 // noVisitor is for reading only the segments of a head.
@@ -69,6 +70,7 @@ type noVisitor struct{}
 
 func (noVisitor) machine(*chain.Line, *machineBody) error { return nil }
 func (noVisitor) checkpoint(*chain.Line, *markBody) error { return nil }
+func (noVisitor) prune(*chain.Line, *pruneBody) error     { return nil }
 
 // List returns the records of a directory, segment by segment as these were opened. Those of calls that haven't ended
 // come at the end of their segment. A line that isn't as it was written is an error, behind which the next segment
@@ -134,6 +136,9 @@ func listLast(ctx context.Context, dir string, filter Filter, x *index, yield fu
 // records calls visit for each call of a segment, until it returns false.
 func records(ctx context.Context, dir string, s *segmentState, visit func(*Record) bool) error {
 	f, r, err := openSegment(dir, s)
+	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

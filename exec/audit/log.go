@@ -276,6 +276,7 @@ func (l *Log) create(segment string, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	f.Claim()
 	l.file, l.segment, l.last = f, segment, first
 	return nil
 }
@@ -305,6 +306,12 @@ func (l *Log) line(kind string, b body) chain.Line {
 // announce adds the lines that begin a segment in the head. The key is repeated if it isn't among the last lines, so that
 // a reader finds it nearby.
 func (l *Log) announce(t *chain.Tail, first cas.Digest) {
+	l.tellMachine(t)
+	t.Add(l.line(kindOpen, &openBody{first, l.segment}))
+}
+
+// tellMachine adds the key that signs, and its voucher.
+func (l *Log) tellMachine(t *chain.Tail) {
 	mine := l.line(kindMachine, &machineBody{l.o.Key.Public(), l.o.Voucher})
 	told := false
 	for o := range t.Last() {
@@ -313,7 +320,6 @@ func (l *Log) announce(t *chain.Tail, first cas.Digest) {
 	if !told {
 		t.Add(mine)
 	}
-	t.Add(l.line(kindOpen, &openBody{first, l.segment}))
 }
 
 // write adds a line to the segment.

@@ -26,11 +26,13 @@ type Report struct {
 	Segments    int64            `json:"segments"`
 	Lines       int64            `json:"lines"` // of segments
 	Calls       int64            `json:"calls"`
-	Unfinished  int64            `json:"unfinished"`  // calls without an end: they run, or their process died
-	Checkpoints int64            `json:"checkpoints"` // all of them hold, unless there is a problem
-	Tail        int64            `json:"tail"`        // lines that the head has no mark of: their removal would not be detected
-	Torn        int64            `json:"torn"`        // journals that end in the middle of a line
-	Head        record.Position  `json:"head"`        // to be remembered elsewhere, and given to Verify another time
+	Unfinished  int64            `json:"unfinished"`           // calls without an end: they run, or their process died
+	Checkpoints int64            `json:"checkpoints"`          // all of them hold, unless there is a problem
+	Tail        int64            `json:"tail"`                 // lines that the head has no mark of: their removal would not be detected
+	Torn        int64            `json:"torn"`                 // journals that end in the middle of a line
+	Head        record.Position  `json:"head"`                 // to be remembered elsewhere, and given to Verify another time
+	Pruned      []Pruned         `json:"pruned,omitempty"`     // segments that were removed, by the signed lines that say so
+	SeenPruned  int64            `json:"seen_pruned,omitzero"` // positions in such segments: they can't be looked at any more
 	Machines    []Machine        `json:"machines"`
 	Problems    []*chain.Problem `json:"problems"` // at most one for each file, sorted
 }
@@ -175,7 +177,14 @@ type signature struct {
 }
 
 func (v *verifier) checkpoint(l *chain.Line, m *markBody) error {
-	s, err := sign.ParseLine(m.Sig)
+	body := *m
+	body.Sig = ""
+	return v.sign(l, m.Sig, &body, claimOf(m.Segment))
+}
+
+// sign notes the signature of a line, which is of the line with a body without it.
+func (v *verifier) sign(l *chain.Line, sig string, bare body, claim sign.Claim) error {
+	s, err := sign.ParseLine(sig)
 	if err != nil {
 		return err
 	}
@@ -187,10 +196,9 @@ func (v *verifier) checkpoint(l *chain.Line, m *markBody) error {
 		k.first = l.N
 	}
 	v.report.Checkpoints++
-	open, body := *l, *m
-	body.Sig = ""
-	open.Body = encode(&body)
-	v.signed = append(v.signed, signature{l.N, s, cas.Sum(open.AppendOpen(nil)), claimOf(m.Segment), k.Key})
+	open := *l
+	open.Body = encode(bare)
+	v.signed = append(v.signed, signature{l.N, s, cas.Sum(open.AppendOpen(nil)), claim, k.Key})
 	return nil
 }
 
@@ -237,7 +245,11 @@ func (v *verifier) unknown() *chain.Problem {
 
 // segments verifies all segments that the head knows, and looks for others.
 func (v *verifier) segments(x *index, files []string) error {
-	v.report.Segments = int64(len(x.segments))
+	for _, s := range x.segments {
+		if s.pruned == 0 {
+			v.report.Segments++
+		}
+	}
 	if !v.headBad {
 		if err := v.strangers(x, files); err != nil {
 			return err
@@ -302,6 +314,12 @@ func (v *verifier) goesOn(name string) (bool, error) {
 // segment verifies one segment and counts what is in it.
 func (v *verifier) segment(ctx context.Context, s *segmentState) error {
 	var n counts
+	if s.pruned > 0 {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.report.SeenPruned += int64(len(v.seen[s.name]))
+		return nil
+	}
 	err := n.read(ctx, v.dir, s, v.seen[s.name])
 	v.mu.Lock()
 	r := &v.report
@@ -326,7 +344,9 @@ type counts struct {
 
 func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []record.Position) error {
 	f, r, err := openSegment(dir, s)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
+		return nil
+	} else if errors.Is(err, fs.ErrNotExist) {
 		return &chain.Problem{File: s.name, Line: 1, Reason: "the segment is missing"}
 	} else if err != nil {
 		return err

@@ -55,6 +55,15 @@ func Commands() []cli.Command {
 			New:  func() cli.Runner { return new(auditStatsRun) }, Schema: "audit-stats/1", Output: auditStatsAnswer{},
 		},
 		{
+			Path: "audit prune", Group: "run", Help: "Remove old calls from the audit log.",
+			More: "Removes whole segments in which nothing is later than --before. A segment holds the calls of one process. The log must be " +
+				"verified, and --export must name a file that rye audit export has written and that holds every call to be removed. A line " +
+				"that this machine signs names the segments and the export, so that rye audit verify still proves the rest and says what was " +
+				"removed. Keep the export.\n\nExamples:\n\n    rye audit prune --before 2026-08-01 --dry-run\n" +
+				"    rye audit export --until 2026-08-01 -o july.jsonl\n    rye audit prune --before 2026-08-01 --export july.jsonl",
+			New: func() cli.Runner { return new(auditPruneRun) }, Schema: "audit-prune/1", Output: auditPruned{},
+		},
+		{
 			Path: "audit vouch", Quiet: true, Group: "run", Help: "Sign this machine's key with your own.",
 			More: "A key of this machine signs the log and receipts, so that signing needs no passphrase. Your own key signs the machine's key once. " +
 				"Every receipt contains that signature, so others can verify receipts with your public key. If your key has no passphrase, this happens " +

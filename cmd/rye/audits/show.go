@@ -116,8 +116,8 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 		if err := damaged(problems); err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the audit log has no call %q", c.Call), Hint: []string{"rye audit list"},
-			Details: map[string]any{"call": c.Call}}
+		return nil, nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the audit log has no call %q", c.Call), Hint: []string{"rye audit list", "rye audit verify"},
+			Why: []string{"a call that was pruned is in the export that rye audit verify names"}, Details: map[string]any{"call": c.Call}}
 	}
 	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%q stands for more than one call", c.Call), Details: map[string]any{"call": c.Call, "calls": all}}
 	for _, r := range found[:min(len(found), MostNamed)] {

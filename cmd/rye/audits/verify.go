@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
@@ -217,8 +218,15 @@ func (v *auditVerified) Text(t *cli.Terminal) {
 	for _, m := range l.Machines {
 		rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s, %s; %s", m.Key.Fingerprint().Short(), fault.Count(m.Checkpoints, "checkpoint"), v.voucher(m.Key, m.By))})
 	}
-	if len(l.Seen) > 0 {
-		rows = append(rows, []string{"  seen", fault.Count(int64(len(l.Seen)), "position") + ", still there"})
+	for _, p := range l.Pruned {
+		rows = append(rows, []string{"  pruned", fmt.Sprintf("%s with %s before %s, on %s; export %s", fault.Count(int64(p.Segments), "segment"), fault.Count(p.Calls, "call"),
+			p.Before.Format(time.DateOnly), p.At.Format(time.DateOnly), p.Export)})
+	}
+	if n := int64(len(l.Seen)) - l.SeenPruned; n > 0 {
+		rows = append(rows, []string{"  seen", fault.Count(n, "position") + ", still there"})
+	}
+	if l.SeenPruned > 0 {
+		rows = append(rows, []string{"  seen", fault.Count(l.SeenPruned, "position") + " in segments that were pruned: not compared"})
 	}
 	if l.Tail > 0 {
 		rows = append(rows, []string{"  tail", fault.Count(l.Tail, "line") + " after the last mark: their removal would not be detected"})

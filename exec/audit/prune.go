@@ -1,0 +1,220 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/audit/chain"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A pruneBody names segments whose files are removed. It is signed as a checkpoint is.
+type pruneBody struct {
+	Before   string     `json:"before"` // nothing in the segments is later
+	Calls    int64      `json:"calls"`
+	Export   cas.Digest `json:"export"` // of a file that has the calls
+	Lines    int64      `json:"lines"`
+	Segments []string   `json:"segments"`
+	Sig      string     `json:"sig,omitempty"`
+}
+
+// mostPruned is how many segments one line names: it must have room for them.
+const mostPruned = 1500
+
+func (p *pruneBody) check() error {
+	if at, err := time.Parse(timeForm, p.Before); err != nil || at.Format(timeForm) != p.Before {
+		return fmt.Errorf("invalid time %+q", p.Before)
+	}
+	if p.Calls < 0 || p.Lines < 0 || p.Lines > 1<<53-1 || len(p.Segments) == 0 || len(p.Segments) > mostPruned {
+		return errForm
+	}
+	for i, s := range p.Segments {
+		if err := checkSegment(s); err != nil {
+			return err
+		}
+		if i > 0 && p.Segments[i-1] >= s {
+			return errForm
+		}
+	}
+	return nil
+}
+
+// pruneClaim is what a machine says of the digest of a line that names removed segments.
+func pruneClaim() sign.Claim { return sign.Claim{Domain: sign.Audit, Name: "audit:prune"} }
+
+// prune takes a line in that names removed segments. Two processes that prune at once may both name one.
+func (x *index) prune(l *chain.Line, p *pruneBody) error {
+	for _, name := range p.Segments {
+		s := x.byName[name]
+		if s == nil {
+			return fmt.Errorf("segment %s was not opened", name)
+		}
+		s.pruned = l.N
+	}
+	return nil
+}
+
+// Pruned is what a line of the head says of segments that were removed.
+type Pruned struct {
+	Line     int64      `json:"line"` // of the head
+	At       time.Time  `json:"at"`
+	Before   time.Time  `json:"before"`
+	Segments int        `json:"segments"`
+	Calls    int64      `json:"calls"`
+	Lines    int64      `json:"lines"`
+	Export   cas.Digest `json:"export"`
+}
+
+func prunedOf(l *chain.Line, p *pruneBody) Pruned {
+	before, _ := time.Parse(timeForm, p.Before) // as check has
+	return Pruned{Line: l.N, At: l.At, Before: before, Segments: len(p.Segments), Calls: p.Calls, Lines: p.Lines, Export: p.Export}
+}
+
+func (v *verifier) prune(l *chain.Line, p *pruneBody) error {
+	body := *p
+	body.Sig = ""
+	v.report.Pruned = append(v.report.Pruned, prunedOf(l, p))
+	return v.sign(l, p.Sig, &body, pruneClaim())
+}
+
+// isPruned reports whether the head names a segment as removed that it didn't when it was read first.
+func isPruned(ctx context.Context, dir, segment string) bool {
+	x, _ := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+	s := x.byName[segment]
+	return s != nil && s.pruned > 0
+}
+
+// A Pruning is what can be removed.
+type Pruning struct {
+	Before   time.Time
+	Segments []Segment
+	Kept     int // segments that are old enough and still written to
+}
+
+// A Segment is one that can be removed.
+type Segment struct {
+	Name  string    `json:"segment"`
+	Began time.Time `json:"began"`
+	Ended time.Time `json:"ended"` // its last line
+	Calls int64     `json:"calls"`
+	Lines int64     `json:"lines"`
+	Bytes int64     `json:"bytes"`
+}
+
+// Old returns the segments in which nothing is later than before, and calls visit with each of their records. A segment that a
+// process still writes to is none of them. The log must have been verified.
+func Old(ctx context.Context, dir string, before time.Time, visit func(*Record) error) (*Pruning, error) {
+	p := &Pruning{Before: before.UTC().Truncate(time.Millisecond)}
+	x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range x.segments {
+		if s.pruned > 0 || !s.opened.At.Before(before) || !s.marked.At.Before(before) { // zero without a mark
+			continue
+		}
+		old, held, err := oldSegment(ctx, dir, s, before, visit)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			p.Kept++
+		} else if old != nil {
+			p.Segments = append(p.Segments, *old)
+		}
+	}
+	slices.SortFunc(p.Segments, func(a, b Segment) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	return p, nil
+}
+
+// oldSegment returns a segment if nothing in it is later than before; held if a process still writes to it.
+func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Time, visit func(*Record) error) (old *Segment, held bool, err error) {
+	f, r, err := openSegment(dir, s)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	// A segment without an end is that of a process that died, if it holds no lock.
+	if free, err := osfile.TryLock(f, osfile.Exclusive); !s.closed && (err != nil || !free) {
+		return nil, true, nil
+	}
+	old = &Segment{Name: s.name, Began: s.opened.At}
+	for err = nil; err == nil; err = r.Next() {
+		old.Lines, old.Ended = r.Line.N, r.Line.At
+	}
+	if err != io.EOF {
+		return nil, false, err
+	}
+	if !old.Ended.Before(before) {
+		return nil, false, nil
+	}
+	if info, err := f.Stat(); err == nil {
+		old.Bytes = info.Size()
+	}
+	var visited error
+	err = records(ctx, dir, s, func(r *Record) bool {
+		old.Calls++
+		visited = visit(r)
+		return visited == nil
+	})
+	return old, false, errors.Join(err, visited)
+}
+
+// Prune removes segments, after the head names them in signed lines that also name an export with their calls. What a process
+// that died has left of such segments goes too.
+func (l *Log) Prune(ctx context.Context, p *Pruning, export cas.Digest) error {
+	if len(p.Segments) > 0 {
+		if err := l.tell(ctx, func(t *chain.Tail) error { return l.namePruned(t, p, export) }); err != nil {
+			return err
+		}
+	}
+	x, err := readHead(l.o.Dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+	if err != nil {
+		return err
+	}
+	for _, s := range x.segments {
+		if s.pruned == 0 {
+			continue
+		}
+		path := segmentPath(l.o.Dir, s.name)
+		if h := l.head.Hook; h != nil {
+			if err := h("remove", path, nil); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// namePruned adds the lines.
+func (l *Log) namePruned(t *chain.Tail, p *Pruning, export cas.Digest) error {
+	l.tellMachine(t)
+	for some := range slices.Chunk(p.Segments, mostPruned) {
+		b := pruneBody{Before: p.Before.Format(timeForm), Export: export}
+		for _, s := range some {
+			b.Segments, b.Calls, b.Lines = append(b.Segments, s.Name), b.Calls+s.Calls, b.Lines+s.Lines
+		}
+		c := l.line(kindPrune, &b)
+		t.Place(&c)
+		s, err := sign.New(c.Sum, pruneClaim(), l.o.Key, c.At)
+		if err != nil {
+			return err
+		}
+		b.Sig = s.String()
+		c.Body = encode(&b)
+		t.Add(c)
+	}
+	return nil
+}
