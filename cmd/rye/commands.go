@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/functions"
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/locks"
+	"github.com/rye-build/rye/cmd/rye/operations"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/cmd/rye/serves"
@@ -26,5 +27,5 @@ import (
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
 	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(),
-		locks.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), runs.ThreadCommands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
+		locks.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
 }

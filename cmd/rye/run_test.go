@@ -21,10 +21,13 @@ import (
 // TestModelScripts runs the scripts that need a model. It calls acme/echo with what stands behind "echo" in the directive, and
 // returns what that gave, and makes what stands behind "make"; "refuse" makes the service refuse, and "talk" the model answer with text alone.
 func TestModelScripts(t *testing.T) {
-	server := modeltest.New(t)
+	server, gates := modeltest.New(t), new(holds)
 	server.Handle(func(q *modeltest.Request) modeltest.Turn {
 		all := q.Body["messages"].([]any)
 		first, last := fmt.Sprint(all[0]), all[len(all)-1].(map[string]any)
+		if t, ok := gates.answer(q, first); ok {
+			return t
+		}
 		switch {
 		case strings.Contains(first, "Write that summary"):
 			return modeltest.Turn{Text: "We were at three.", Usage: wire.Usage{Input: 7, Output: 3}}
@@ -72,6 +75,7 @@ func TestModelScripts(t *testing.T) {
 		}
 		return setup(env)
 	}
+	p.Cmds["held"], p.Cmds["release"] = gates.held, gates.release
 	p.Cmds["threadid"], p.Cmds["firstthread"] = threadID, firstThreadOf
 	testscript.Run(t, p)
 }

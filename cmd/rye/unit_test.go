@@ -416,6 +416,9 @@ func TestSchemas(t *testing.T) {
 	words["thread replay"] = words["thread resume"][:3]
 	words["audit prune"] = []string{"--before", "90d"}
 	words["thread prune"] = []string{"--keep", "90d", "--all"}
+	words["thread result"], words["thread tree"] = words["thread replay"], words["thread replay"]
+	words["thread search"] = append(slices.Clone(words["thread replay"]), "say")
+	words["thread wait"] = []string{"-C", words["run"][1], "acme/say"}
 	words["mcp config"] = []string{"codex"}
 	words["mcp serve"] = []string{"-C", project}
 	words["serve token add"], words["serve token remove"] = []string{"ci", "--expires", "30d", "--tenant", "acme"}, []string{"ci"}

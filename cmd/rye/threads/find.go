@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/thread/operate"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/export"
 	"github.com/rye-build/rye/exec/thread/transcript/recording"
@@ -46,10 +47,9 @@ func find(a *cli.App, arg string) (s *source, done func(), err error) {
 	s, done = &source{name: arg, dir: at.Value}, func() {}
 	switch fi, err := os.Stat(at.Value); {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.NotDirectory):
-		if s.dir, err = threadDir(a, arg); err != nil {
+		if s.thread, s.dir, err = threadDir(a, arg); err != nil {
 			return nil, nil, err
 		}
-		s.thread = arg
 	case err != nil:
 		return nil, nil, err
 	case !fi.IsDir():
@@ -158,30 +158,33 @@ func threadsDir(a *cli.App) (string, error) {
 	return filepath.Join(p.DotAI(), "threads"), nil
 }
 
-// threadDir is the directory of a thread of the project.
-func threadDir(a *cli.App, id string) (string, error) {
-	if transcript.CheckThread(id) != nil {
-		return "", fault.New(fault.NotFound, "%q is neither a file nor the id of a thread", id).Try("rye thread list")
+// threadDir returns the id and the directory of a thread of the project, which its id names, or the beginning of that.
+func threadDir(a *cli.App, name string) (id, dir string, err error) {
+	if transcript.CheckThread(name) != nil {
+		return "", "", fault.New(fault.NotFound, "%q is neither a file nor the id of a thread", name).Try("rye thread list")
 	}
 	all, err := threadsDir(a)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	if row, err := prunedThread(a, id); err != nil || row != nil {
+	if row, err := prunedThread(a, name); err != nil || row != nil {
 		if err == nil {
 			err = row.Gone()
 		}
-		return "", err
+		return "", "", err
 	}
-	dir := filepath.Join(all, filepath.FromSlash(id))
-	if ok, err := osfile.IsDir(dir); err != nil || ok {
-		return dir, err
+	if dir = filepath.Join(all, filepath.FromSlash(name)); transcript.Exists(dir) {
+		return name, dir, nil
 	}
-	f := fault.New(fault.NotFound, "no thread %q in this project", id)
-	if meant := near.Names(id, ids(all)); len(meant) > 0 {
-		return "", f.Because("did you mean " + meant[0] + "?").Try("rye thread show " + fault.Quote(meant[0]))
+	known := ids(all)
+	if id, err = operate.Match(name, known); err != nil || id != "" {
+		return id, filepath.Join(all, filepath.FromSlash(id)), err
 	}
-	return "", f.Try("rye thread list")
+	f := fault.New(fault.NotFound, "no thread %q in this project", name)
+	if meant := near.Names(name, known); len(meant) > 0 {
+		return "", "", f.Because("did you mean " + meant[0] + "?").Try("rye thread show " + fault.Quote(meant[0]))
+	}
+	return "", "", f.Try("rye thread list")
 }
 
 // mostIDs bounds the threads that are offered.

@@ -92,14 +92,26 @@ func (v *View) redraw() {
 }
 
 // draw replaces the line with the turns; "" removes it.
-func (v *View) draw(line string) {
-	t := v.app.Term
+func (v *View) draw(line string) { Draw(v.app.Term, line) }
+
+// Draw replaces the line at the end of a terminal; "" removes it.
+func Draw(t *cli.Terminal, line string) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	if old := t.Erase(); line != t.Line {
 		t.Line = line
 		fmt.Fprint(t.Stderr, old+line)
 	}
+}
+
+// Fit returns a line of a terminal, as wide as that at most: a line that wraps can't be redrawn.
+func Fit(t *cli.Terminal, line string) string {
+	width := 80
+	if w := t.Stderr.Width; w != nil && w() > 0 {
+		width = w()
+	}
+	runes := []rune(cli.Escape(line, t.Ascii))
+	return string(runes[:min(len(runes), width-1)])
 }
 
 // clear lets what comes next begin on a line of its own.
@@ -191,7 +203,7 @@ func (v *View) note(id, text string) {
 	v.app.Term.Note("%s", text)
 }
 
-// line is how far the threads are, as wide as the terminal at most: a line that wraps can't be redrawn.
+// line is how far the threads are.
 func (v *View) line(now time.Time) string {
 	if len(v.threads) == 0 {
 		return ""
@@ -209,12 +221,7 @@ func (v *View) line(now time.Time) string {
 		}
 		parts = append(parts, part)
 	}
-	line, width := cli.Escape(strings.Join(parts, "; "), v.app.Term.Ascii), 80
-	if w := v.app.Term.Stderr.Width; w != nil && w() > 0 {
-		width = w()
-	}
-	runes := []rune(line)
-	return string(runes[:min(len(runes), width-1)])
+	return Fit(v.app.Term, strings.Join(parts, "; "))
 }
 
 // spent is the money that a thread has used, and that it may use.

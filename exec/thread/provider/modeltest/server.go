@@ -54,7 +54,8 @@ type Request struct {
 	Path          string
 	Header        http.Header
 	Raw           []byte
-	Body          map[string]any // as encoding/json reads it
+	Body          map[string]any  // as encoding/json reads it
+	Gone          <-chan struct{} // closed when the caller has gone
 }
 
 // A Server is a model server on this machine. It is safe for many goroutines.
@@ -168,7 +169,7 @@ type event struct {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	r := &Request{Path: q.URL.Path, Header: q.Header.Clone()}
+	r := &Request{Path: q.URL.Path, Header: q.Header.Clone(), Gone: q.Context().Done()}
 	d := r.dialect(q)
 	if d == nil || q.Method != http.MethodPost {
 		http.NotFound(w, q)

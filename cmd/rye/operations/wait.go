@@ -1,0 +1,145 @@
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/threads/live"
+	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/registry"
+)
+
+type waitRun struct {
+	Threads []string      `arg:"" name:"thread" complete:"thread" help:"Thread id, or the beginning of one."`
+	Any     bool          `help:"Wait until one of them has ended."`
+	Timeout time.Duration `placeholder:"TIME" help:"Give up after this time, such as 10m."`
+}
+
+// outcomes are what became of threads.
+type outcomes struct {
+	Threads []*operate.Outcome `json:"threads"`
+}
+
+// waited are the outcomes as a table.
+type waited struct{ outcomes }
+
+func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Timeout < 0 {
+		return nil, fault.New(fault.Validation, "--timeout must be more than 0")
+	}
+	d, done, err := open(a)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	how := operate.Waiting{Any: c.Any, Timeout: c.Timeout}
+	if a.Term.Live && !a.Term.Quiet {
+		began := time.Now()
+		defer live.Draw(a.Term, "")
+		how.Show = func(rows []*registry.Thread) {
+			if since := time.Since(began); since >= cli.ProgressAfter {
+				live.Draw(a.Term, live.Fit(a.Term, progress(rows, since)))
+			}
+		}
+	}
+	all, err := d.Wait(ctx, c.Threads, how)
+	ans := waited{outcomes{Threads: all}}
+	if err != nil {
+		if fault.CodeOf(err) == fault.Timeout {
+			return ans, err
+		}
+		return nil, err
+	}
+	for _, o := range all {
+		if o.Done() {
+			if err := o.Why(); err != nil || c.Any {
+				return ans, err
+			}
+		}
+	}
+	return ans, nil
+}
+
+// progress says what is waited for.
+func progress(rows []*registry.Thread, since time.Duration) string {
+	var rest []string
+	for _, row := range rows {
+		if !operate.Stands(row) {
+			rest = append(rest, fmt.Sprintf("%s (%s)", row.ID, row.State))
+		}
+	}
+	return fmt.Sprintf("waiting for %d of %d: %s, %s", len(rest), len(rows), strings.Join(rest, ", "), cli.Countdown(since.Seconds()))
+}
+
+// Text prints a line for each thread.
+func (w waited) Text(t *cli.Terminal) {
+	rows := [][]string{}
+	for _, o := range w.Threads {
+		rows = append(rows, []string{o.Thread, o.Status, fault.Count(o.Cost.Turns, "turn"), dollars(o.Cost.Spend + o.Cost.Below)})
+	}
+	t.Rows(rows)
+}
+
+func dollars(n float64) string { return fmt.Sprintf("$%.4f", n) }
+
+type resultRun struct {
+	Threads []string `arg:"" name:"thread" complete:"thread" help:"Thread id, or the beginning of one."`
+}
+
+func (c *resultRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	d, done, err := open(a)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	all, err := d.Results(ctx, c.Threads)
+	if err != nil {
+		return nil, err
+	}
+	return outcomes{Threads: all}, nil
+}
+
+// Text prints what each thread returned: its outputs, or its result if it has none.
+func (r outcomes) Text(t *cli.Terminal) {
+	for i, o := range r.Threads {
+		indent := ""
+		if len(r.Threads) > 1 {
+			if i > 0 {
+				t.Printf("\n")
+			}
+			t.Printf("%s  %s\n", o.Thread, o.Status)
+			indent = "  "
+		}
+		switch {
+		case o.Failed != nil:
+			t.Note("%s: %s: %s", o.Thread, o.Status, o.Failed.Message)
+		case !o.Ended():
+			t.Note("%s is %s: %s", o.Thread, o.Status, fault.Command("rye thread wait", o.Thread))
+		}
+		if len(o.Outputs) == 0 && o.Result.Result != "" {
+			text(t, indent, o.Result.Result)
+		}
+		for _, name := range slices.Sorted(maps.Keys(o.Outputs)) {
+			v, ok := o.Outputs[name].(string)
+			if !ok {
+				b, _ := json.Marshal(o.Outputs[name])
+				v = string(b)
+			}
+			text(t, indent, name+": "+v)
+		}
+	}
+}
+
+// text prints lines that a model wrote.
+func text(t *cli.Terminal, indent, s string) {
+	for line := range strings.Lines(s) {
+		t.Printf("%s%s\n", cli.Styled(indent), strings.TrimRight(line, "\n"))
+	}
+}

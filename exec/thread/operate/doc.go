@@ -1,0 +1,34 @@
+// Package operate is what people and threads do with threads that have begun: find them, wait for them, read what came of them.
+// The commands of rye thread and the tool rye/agent/threads/orchestrator are its doors.
+//
+//	desk := &operate.Desk{Registry: rows, Ledger: money, Now: time.Now, Root: "/home/ann/site"}
+//	row, err := desk.Find(ctx, "acme/plan-17950")
+//	all, err := desk.Wait(ctx, []string{row.ID}, operate.Waiting{})
+//
+// Everything is read from the registry and the transcripts, so it does not matter which process drives a thread, and no server
+// is needed.
+//
+// # Names
+//
+// A thread is named by its id, or by the beginning of its id if no other thread of the project begins so.
+//
+// # Chains
+//
+// A thread that has filled its model's context window hands its work over to another, and a person may go on with one that has
+// ended. These threads are a chain. What is asked of one that has handed its work over is answered by the last of its chain.
+package operate
+
+import (
+	"time"
+
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/registry"
+)
+
+// A Desk operates on the threads of a user.
+type Desk struct {
+	Registry registry.Registry
+	Ledger   ledger.Ledger
+	Now      func() time.Time
+	Root     string // of the project; "" for all projects
+}

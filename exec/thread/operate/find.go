@@ -1,0 +1,110 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// Match returns the one of ids that a name means: the id itself, or the one that begins with it. "" says that none does.
+func Match(name string, ids []string) (string, error) {
+	var found []string
+	for _, id := range ids {
+		if id == name {
+			return id, nil
+		}
+		if name != "" && strings.HasPrefix(id, name) {
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	}
+	return "", fault.New(fault.Ambiguous, "%q is ambiguous: it matches %d threads", name, len(found)).On("threads", found).
+		List(found...).Try("rye thread list")
+}
+
+// Find returns the row of the thread that a name means. An id may be that of a thread of another project.
+func (d *Desk) Find(ctx context.Context, name string) (*registry.Thread, error) {
+	if name == "" {
+		return nil, fault.New(fault.NotFound, "the name of the thread is empty").Try("rye thread list")
+	}
+	row, err := results.Row(ctx, d.Registry, name)
+	if err == nil || fault.CodeOf(err) != fault.NotFound {
+		return row, err
+	}
+	rows, err := d.Registry.Threads(ctx, registry.Filter{Root: d.Root})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	id, err := Match(name, ids)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, d.missing(name, ids)
+	}
+	return results.Row(ctx, d.Registry, id)
+}
+
+// missing says why there is no thread of a name.
+func (d *Desk) missing(name string, ids []string) error {
+	if d.Root != "" && transcript.CheckThread(name) == nil {
+		dir := filepath.Join(d.Root, ".ai", "threads", filepath.FromSlash(name))
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			_, unreadable := os.ReadDir(dir)
+			if foreign := osfile.OwnedByOther(info) || errors.Is(unreadable, fs.ErrPermission); foreign || transcript.Exists(dir) {
+				return unregistered(name, foreign)
+			}
+		}
+	}
+	f := fault.New(fault.NotFound, "no thread %q", name).On("thread", name)
+	if meant := near.Names(name, ids); len(meant) > 0 {
+		f.Because("did you mean " + meant[0] + "?")
+	}
+	return f.Try("rye thread list --all")
+}
+
+// unregistered is the error for a thread that has a directory here, and no row in the user's registry.
+func unregistered(id string, foreign bool) error {
+	if foreign {
+		return fault.New(fault.Denied, "the thread %s belongs to another user", id).On("thread", id).
+			Because("only the user who started a thread can wait for it, end it or resume it").Try("rye thread show " + fault.Quote(id))
+	}
+	return fault.New(fault.NotFound, "the thread %s is not registered on this machine", id).On("thread", id).
+		Because("its directory was copied here, or the state directory was lost: its transcript can still be read").
+		Try("rye thread show " + fault.Quote(id))
+}
+
+// FindAll returns the rows of several threads, each once.
+func (d *Desk) FindAll(ctx context.Context, names []string) (rows []*registry.Thread, err error) {
+	seen := map[string]bool{}
+	for _, name := range names {
+		row, err := d.Find(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[row.ID] {
+			seen[row.ID] = true
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
