@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"sync"
@@ -81,9 +82,8 @@ func (s *Space) keep(f File, it *Item) {
 	}
 }
 
-// OpenDir opens the directory .ai on disk. Whatever is read through it is below it, even if another process puts
-// symbolic links in its place meanwhile. That of a project is in the project: a link that leads out of it is
-// refused. One that isn't there is fs.ErrNotExist. The caller closes it.
+// OpenDir opens the directory .ai on disk. What is read through it is below it, even if another process puts links in its
+// place meanwhile. That of a project is in it: a link out of it is refused. The caller closes it.
 func OpenDir(dir, label string, level Level) (*Space, error) {
 	if level == Project {
 		if err := Inside(dir); err != nil {
@@ -100,6 +100,9 @@ func OpenDir(dir, label string, level Level) (*Space, error) {
 // Inside refuses a directory that is a link out of its parent: else the author of a project would decide which of the
 // user's files are taken for its items.
 func Inside(dir string) error {
+	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
 	to, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil // it isn't there, or what opens it says why

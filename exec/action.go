@@ -168,13 +168,15 @@ func (p *Plan) action() error {
 	}
 	spec := sandbox.Spec{
 		Level: need,
-		Read:  []string{p.copied.Root},
-		Write: []string{p.scratch.Home, p.scratch.Temp},
 		Deny:  p.kernel.Secret,
 		Network: sandbox.Network{
 			All: !p.Grants.Network.Bound, Hosts: p.Grants.Network.Hosts,
 		},
 		Limits: p.limits(),
+	}
+	if p.copied != nil {
+		spec.Read, spec.Write = []string{p.copied.Root}, []string{p.scratch.Home, p.scratch.Temp}
+		p.Action.Dir, p.Action.Own, p.Action.Scratch = cmp.Or(p.Work, p.scratch.Home), p.copied.Root, p.scratch.Dir
 	}
 	for _, q := range p.found {
 		spec.Read = append(spec.Read, p.kernel.around(q)...)
@@ -212,14 +214,14 @@ func (p *Plan) action() error {
 	case p.tool.Pure:
 		files = primitive.Files{}
 	}
-	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, cmp.Or(p.Work, p.scratch.Home)
-	p.Action.Files, p.Action.Own, p.Action.Pure, p.Action.Tool = files, p.copied.Root, p.tool.Pure, p.call.Ref.String()
+	p.Action.Config, p.Action.Env, p.Action.Sandbox = p.Config, p.Env, spec
+	p.Action.Files, p.Action.Pure, p.Action.Tool = files, p.tool.Pure, p.call.Ref.String()
 	p.Action.Permissions, p.Action.Stranger = p.Grants.Permissions, p.stranger()
 	for _, l := range p.Chain {
 		p.Action.Links = append(p.Action.Links, l.Item.Ref.String())
 	}
 	p.Action.Share = fmt.Sprintf("%q %q %s", p.call.Principal, p.call.Tenant, p.Set)
-	p.Action.Scratch, p.Action.Hold = p.scratch.Dir, p.hold
+	p.Action.Hold = p.hold
 	return nil
 }
 

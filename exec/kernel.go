@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/grants"
@@ -65,6 +66,8 @@ type Base struct {
 	// Objects has the bytes. Both are nil without a lock: then no tool has packages.
 	Artifacts func(name, version string) []file.Artifact
 	Objects   cas.Getter
+	// Known keeps the chains that were admitted; nil: none. Everything else of the base stays the same for as long.
+	Known *chain.Memory
 	// Dev is a tool that needs no signature, because the caller means to run it from the working tree.
 	Dev model.Ref
 }

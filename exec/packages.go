@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/env"
-	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -37,16 +37,16 @@ const packagesPath = "packages_path"
 
 // addPackages makes the packages of a link available to the chain, and sets the name of their directory. The programs must be
 // known already.
-func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain, named func(dir string) error) error {
-	at, err := listed(chain)
+func (p *Plan) addPackages(ctx context.Context, b *Base, named func(dir string) error) error {
+	at, err := listed(p.chain.Chain)
 	if at < 0 || err != nil {
 		return err
 	}
-	link := chain.Links[at]
+	link := p.Chain[at].Item
 	name := link.Model.Tool.Packages
 	// The list is read from the copy, whose bytes were checked.
-	from := path.Join(directory(link.Space), path.Dir(link.Path), name)
-	if !slices.ContainsFunc(p.Chain[at].files, func(f materialise.Part) bool { return f.Path == from }) {
+	from := path.Join(chain.Directory(link.Space), path.Dir(link.Path), name)
+	if !p.Chain[at].Has(from) {
 		return packages.Invalid(link.Ref, fmt.Errorf("%q is not a file of the tool's tree", name))
 	}
 	set, err := packages.Prepare(ctx, packages.Request{

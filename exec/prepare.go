@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -20,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
@@ -28,14 +28,13 @@ import (
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
-	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
 // A Decision is everything that was decided about a call, for answers and records. Nothing has been done yet.
 type Decision struct {
-	Chain    []Link     // from the tool to the primitive
-	Set      cas.Digest // of the lock; zero without one
+	Chain    []chain.Link // from the tool to the primitive
+	Set      cas.Digest   // of the lock; zero without one
 	Params   map[string]any
 	Grants   grants.Grants
 	Stranger bool // another signer's, so the sandbox for strangers applies
@@ -64,6 +63,7 @@ type Plan struct {
 	id        string
 	project   string
 	caller    *Caller
+	chain     *chain.Chain
 	tool      *model.Tool
 	primitive primitive.Primitive
 	copied    *materialise.Copy
@@ -73,7 +73,6 @@ type Plan struct {
 	outputs   []string // of the project, to be made
 	toolPath  string   // of the tool's file, in the copy
 	configure func(secrets map[string]string) (map[string]any, error)
-	foreign   bool // an item of the chain is another signer's
 	ran       bool
 
 	mu     sync.Mutex
@@ -81,57 +80,28 @@ type Plan struct {
 	holds  int // by what lives longer than the action
 }
 
-// A Link is one item of a chain, as it was admitted.
-type Link struct {
-	Item    *ai.Item
-	Tree    cas.Digest // of its other files; zero for none
-	Signers []string   // fingerprints, "builtin" or "dev"; none where the policy names the digest
-	files   []materialise.Part
-}
-
 // Prepare decides everything about a call: it finds the chain, asks the current policies about each link, checks the
 // parameters, and copies the files that will run. It starts nothing, except a Python that must be asked which wheels it
 // takes.
 func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err error) {
-	chain, err := ai.Walk(ctx, b.Resolver, c.Ref)
+	source := chain.Source{Resolver: b.Resolver, Admit: b.Admit, Unlisted: b.Unlisted, Dev: b.Dev, Own: k.Own, Memory: b.Known}
+	found, err := source.Find(ctx, c.Ref, func(found *ai.Chain) error { return k.fits(c, found) })
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{kernel: k, policies: b.Policies, call: c, id: newID(k.Now()), caller: CallerOf(ctx), tool: chain.Tool().Model.Tool,
-		project: cmp.Or(c.Project, k.Project), Decision: Decision{Set: b.Set, Dev: b.Dev == c.Ref, Stranger: c.Stranger}}
+	p := &Plan{kernel: k, policies: b.Policies, call: c, id: newID(k.Now()), caller: CallerOf(ctx), chain: found, tool: found.Tool().Model.Tool,
+		project: cmp.Or(c.Project, k.Project), primitive: k.Primitives[found.Primitive().ID],
+		Decision: Decision{Chain: found.Links, Set: b.Set, Dev: b.Dev == c.Ref, Stranger: c.Stranger || !found.Own}}
 	defer func() {
 		if err != nil {
 			p.Close()
 		}
 	}()
-	var known bool
-	if p.primitive, known = k.Primitives[chain.Primitive().ID]; !known {
-		return nil, noPrimitive(c.Ref, chain.Primitive().ID)
-	}
-	if len(chain.Links) == 1 {
-		return nil, NotExecutable(c.Ref)
-	}
-	if graph.Is(p.tool) {
-		return nil, fault.New(fault.Validation, "%q is a state graph, which runs as a thread", c.Ref).On("ref", c.Ref.String()).Try(fault.Command("rye run", c.Ref.String()))
-	}
-	if c.Build && !p.tool.Pure {
-		return nil, fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", c.Ref).On("ref", c.Ref.String()).
-			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").Try("rye docs build")
-	}
-	from := &files{at: map[cas.Digest]source{}}
-	for _, it := range chain.Links {
-		link, own, err := k.admit(ctx, b, it, from)
-		if err != nil {
-			return nil, err
-		}
-		p.Chain, p.Stranger = append(p.Chain, link), p.Stranger || !own
-		p.foreign = p.foreign || !own && it.Ref != b.Dev
-	}
 	var parent *grants.Grants
 	if p.caller != nil && !p.caller.unbound {
 		parent = &p.caller.Grants
 	}
-	others := c.Stranger && !c.Declared || p.foreign
+	others := c.Stranger && !c.Declared || found.Foreign
 	if p.Grants, err = b.Allowed(p.tool, c.Ref, others, parent); err != nil {
 		return nil, err
 	}
@@ -146,7 +116,7 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if p.Dev {
 		p.Grants.Secrets = nil // the policy allows secrets to signed tools
 	}
-	schema, err := Input(p.tool)
+	schema, err := found.Input()
 	if err != nil {
 		return nil, ConfigError(c.Ref, err)
 	}
@@ -159,7 +129,10 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if p.Params, err = schema.Complete(given); err != nil {
 		return nil, inputError(c.Ref, err)
 	}
-	if p.copied, err = k.copy(ctx, p.Chain, from); err != nil {
+	if bare, err := p.bare(schema); bare || err != nil {
+		return p, err
+	}
+	if p.copied, err = k.Copies.Copy(ctx, found.Files, found.Parts); err != nil {
 		return nil, err
 	}
 	p.Damage = p.copied.Damage
@@ -172,13 +145,61 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 			return nil, err
 		}
 	}
-	if err = p.fill(ctx, b, chain, schema); err != nil {
+	if err = p.fill(ctx, b, schema); err != nil {
 		return nil, err
 	}
 	if err = p.checkAnswer(); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// fits refuses a chain that this kernel can't run, or not for a build.
+func (k *Kernel) fits(c *Call, found *ai.Chain) error {
+	if k.Primitives[found.Primitive().ID] == nil {
+		return noPrimitive(c.Ref, found.Primitive().ID)
+	}
+	if len(found.Links) == 1 {
+		return NotExecutable(c.Ref)
+	}
+	if graph.Is(found.Tool().Model.Tool) {
+		return fault.New(fault.Validation, "%q is a state graph, which runs as a thread", c.Ref).On("ref", c.Ref.String()).Try(fault.Command("rye run", c.Ref.String()))
+	}
+	if c.Build && !found.Tool().Model.Tool.Pure {
+		return fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", c.Ref).On("ref", c.Ref.String()).
+			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").Try("rye docs build")
+	}
+	return nil
+}
+
+// bare decides the rest about a call that needs no file of its chain, no directory of its own and no environment, if it is one:
+// the primitive says so, and nothing in the configuration names any of these.
+func (p *Plan) bare(schema *params.Schema) (bool, error) {
+	b, able := p.primitive.(primitive.Bare)
+	if !able || p.call.Build || p.call.Dry || p.tool.Answer != "" || len(p.tool.Secrets) > 0 {
+		return false, nil
+	}
+	for _, l := range p.Chain {
+		t := l.Item.Model.Tool
+		if !t.EnvConfig.IsNull() || !t.Anchor.IsNull() || t.Packages != "" {
+			return false, nil
+		}
+	}
+	config, err := p.chain.Config()
+	if err != nil || !config.Only("params_json") {
+		return false, nil // the whole way says what is wrong
+	}
+	text, err := jcs.Append(nil, p.Params)
+	if err != nil {
+		return false, nil
+	}
+	p.configure = func(map[string]string) (map[string]any, error) {
+		return p.config(schema, nil, map[string]string{"params_json": string(text)})
+	}
+	if p.Config, err = p.configure(nil); err != nil || !b.Bare(p.Config) {
+		return false, nil
+	}
+	return true, p.action()
 }
 
 // Close ends the use of what was prepared, once everything that holds it has released it.
@@ -225,95 +246,11 @@ func (p *Plan) free() error {
 	return errors.Join(errs...)
 }
 
-// admit asks the policy about a link and notes its files. own reports whether it is the user's or the library's.
-func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (l Link, own bool, err error) {
-	l.Item = it
-	a, err := b.Admit.Admit(ctx, it, policy.ToUse)
-	if it.Ref == b.Dev {
-		// It needs neither signature nor lock, but it must not be revoked.
-		if a == nil || a.Exam == nil {
-			return l, false, about(ctx, it, err)
-		}
-		if a.Decision.Code == policy.DigestRevoked {
-			return l, false, ai.NotAdmitted(it.Ref, it.Path, a.Decision)
-		}
-		l.Signers = []string{"dev"}
-	} else {
-		if err != nil {
-			return l, false, about(ctx, it, err)
-		}
-		if !a.Decision.Allowed {
-			return l, false, ai.NotAdmitted(it.Ref, it.Path, a.Decision)
-		}
-		if b.Unlisted != nil {
-			if left := b.Unlisted(a); len(left) > 0 {
-				return l, false, fault.New(fault.Policy, "%q has a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that file", it.Ref, left[0]).
-					On("ref", it.Ref.String()).On("reason", "evidence-only").Try(fault.Command("rye sign --upgrade", it.Ref.String()))
-			}
-		}
-		own = a.Decision.OwnedBy(k.Own)
-		if a.Decision.Voucher == policy.Builtin {
-			l.Signers = []string{"builtin"}
-		}
-		for _, v := range a.Decision.Signers {
-			if v.Code == policy.Admitted {
-				l.Signers = append(l.Signers, v.Key.String())
-			}
-		}
-	}
-	if it.Model.Tool != nil && it.Model.Tool.Primitive {
-		return l, own, nil // the binary runs it, and needs no file for that
-	}
-	m, err := mode(it)
-	if err != nil {
-		return l, false, err
-	}
-	from.at[it.Raw] = source{bytes: it.Bytes, size: int64(len(it.Bytes))}
-	l.files = append(l.files, part(it.Space, it.Path, it.Raw, m, int64(len(it.Bytes))))
-	if a.Tree == nil {
-		return l, own, nil
-	}
-	l.Tree = a.Tree.Digest
-	anchor, err := b.Admit.Anchor(ctx, it)
-	if err != nil || anchor == nil {
-		return l, own, cmp.Or(err, errMoved)
-	}
-	for i := range a.Tree.Files {
-		f := &a.Tree.Files[i]
-		at := path.Join(anchor.Dir, f.Path)
-		from.at[f.Raw] = source{space: it.Space, path: at, size: f.Size}
-		l.files = append(l.files, part(it.Space, at, f.Raw, f.Mode, f.Size))
-	}
-	return l, own, nil
-}
-
-// about adds the link of the chain to an error.
-func about(ctx context.Context, it *ai.Item, err error) error {
-	if _, ok := errors.AsType[*ai.ItemError](err); ok || err == nil || ctx.Err() != nil {
-		return err
-	}
-	return &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
-}
-
-var errMoved = errors.New("the files of the tool changed while they were read")
-
-// copy puts the files of all links on disk, each once.
-func (k *Kernel) copy(ctx context.Context, chain []Link, from *files) (*materialise.Copy, error) {
-	var parts []materialise.Part
-	for i := range chain {
-		parts = append(parts, chain[i].files...)
-	}
-	slices.SortFunc(parts, func(a, b materialise.Part) int { return cmp.Compare(a.Path, b.Path) })
-	return k.Copies.Copy(ctx, from, slices.CompactFunc(parts, func(a, b materialise.Part) bool { return a == b }))
-}
-
 // fill makes the environment and the configuration of the chain.
-func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *params.Schema) error {
-	names, links, err := p.names(ctx, b, chain)
-	if err != nil {
-		return err
-	}
+func (p *Plan) fill(ctx context.Context, b *Base, schema *params.Schema) error {
+	names, links := p.names()
 	var own []env.Variable
+	var err error
 	if p.kernel.DotEnv != nil && b.Floor().DotEnv == floor.DotEnvProject {
 		if own, err = p.kernel.DotEnv(); err != nil {
 			return err
@@ -333,7 +270,7 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 		return inputError(p.call.Ref, err)
 	}
 	names["params_json"] = string(text)
-	at, err := listed(chain)
+	at, err := listed(p.chain.Chain)
 	if err != nil {
 		return err
 	}
@@ -343,7 +280,7 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	p.configure = func(secrets map[string]string) (map[string]any, error) {
 		vars := maps.Clone(made.Vars)
 		maps.Copy(vars, secrets)
-		return p.config(chain, schema, vars, names)
+		return p.config(schema, vars, names)
 	}
 	shown, err := p.placeholders()
 	if err != nil {
@@ -359,7 +296,7 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	if err := p.action(); err != nil {
 		return err
 	}
-	return p.addPackages(ctx, b, chain, func(dir string) error {
+	return p.addPackages(ctx, b, func(dir string) error {
 		names[packagesPath] = dir
 		p.Config, err = p.configure(shown)
 		p.Action.Config = p.Config
@@ -381,10 +318,10 @@ func Named() []string {
 }
 
 // names are what templates may call by name, and what the links say about their environment.
-func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]string, []env.Link, error) {
-	tool := chain.Tool()
+func (p *Plan) names() (map[string]string, []env.Link) {
+	tool, anchor := p.chain.Tool(), p.chain.Anchor
 	in := func(s *ai.Space, at string) string {
-		return filepath.Join(p.copied.Dir, filepath.FromSlash(path.Join(directory(s), at)))
+		return filepath.Join(p.copied.Dir, filepath.FromSlash(path.Join(chain.Directory(s), at)))
 	}
 	names := map[string]string{ // each of them in Named
 		"tool_path": in(tool.Space, tool.Path), "tool_dir": in(tool.Space, path.Dir(tool.Path)),
@@ -394,16 +331,12 @@ func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]
 		names["user_space"] = p.kernel.User
 	}
 	p.toolPath = names["tool_path"]
-	anchor, err := b.Admit.Anchor(ctx, tool)
-	if err != nil {
-		return nil, nil, err
-	}
 	if anchor != nil {
 		names["anchor_path"] = in(tool.Space, anchor.Dir)
 	}
 	ruled := false
-	links := make([]env.Link, 0, len(chain.Links))
-	for _, it := range chain.Links {
+	links := make([]env.Link, 0, len(p.Chain))
+	for _, it := range p.chain.Chain.Links {
 		t := it.Model.Tool
 		if t.Primitive {
 			break
@@ -421,16 +354,12 @@ func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]
 			names["runtime_lib"] = in(it.Space, path.Join(path.Dir(it.Path), lib))
 		}
 	}
-	return names, links, nil
+	return names, links
 }
 
 // config merges what the links say, fills it in, and holds it against what the primitive takes.
-func (p *Plan) config(chain *ai.Chain, schema *params.Schema, vars, names map[string]string) (map[string]any, error) {
-	var links []template.Link
-	for _, it := range chain.Links {
-		links = append(links, template.Link{Name: it.Ref.String(), Config: it.Model.Tool.Config})
-	}
-	merged, err := template.Merge(links...)
+func (p *Plan) config(schema *params.Schema, vars, names map[string]string) (map[string]any, error) {
+	merged, err := p.chain.Config()
 	if err != nil {
 		return nil, ConfigError(p.call.Ref, err)
 	}
@@ -438,9 +367,9 @@ func (p *Plan) config(chain *ai.Chain, schema *params.Schema, vars, names map[st
 	if err != nil {
 		return nil, ConfigError(p.call.Ref, err)
 	}
-	takes, err := params.Compile(chain.Primitive().Model.Tool.Interface().Input)
+	takes, err := p.chain.Takes()
 	if err != nil {
-		return nil, ConfigError(chain.Primitive().Ref, err)
+		return nil, ConfigError(p.chain.Primitive().Ref, err)
 	}
 	// What others refer to and the primitive doesn't know are names of the chain's own.
 	config := maps.Clone(filled.Config)
@@ -459,27 +388,3 @@ func (p *Plan) config(chain *ai.Chain, schema *params.Schema, vars, names map[st
 	}
 	return config, nil
 }
-
-// mode is that of an item's own file.
-func mode(it *ai.Item) (cas.Mode, error) {
-	info, err := fs.Stat(it.Space.FS, it.Path)
-	if err != nil {
-		return cas.File, &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
-	}
-	executable := info.Mode()&0o111 != 0
-	if it.Space.Exec != nil {
-		executable = it.Space.Exec(it.Path, info)
-	}
-	if executable {
-		return cas.Exec, nil
-	}
-	return cas.File, nil
-}
-
-// part is where a file of a space stands in the copy.
-func part(s *ai.Space, at string, d cas.Digest, m cas.Mode, size int64) materialise.Part {
-	return materialise.Part{Path: path.Join(directory(s), at), ID: cas.ID{Kind: cas.Blob, Digest: d}, Mode: m, Size: size}
-}
-
-// directory is that of a space in the copy.
-func directory(s *ai.Space) string { return strings.ReplaceAll(s.Label, ":", "/") }

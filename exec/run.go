@@ -84,7 +84,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		}
 		return nil, NotLogged(p.call.Ref, false, err)
 	}
-	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values, children: &children{}, call: p.call, above: p.caller, foreign: p.foreign || p.Dev}
+	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values, children: &children{}, call: p.call, above: p.caller, foreign: p.chain.Foreign || p.Dev}
 	r := &Result{ID: p.id, Began: p.kernel.Now()}
 	began := time.Now()
 	var did *primitive.Result
@@ -185,7 +185,7 @@ func (p *Plan) judge(ctx context.Context, r *Result) {
 		r.Status, r.Code = record.Failed, "EXECUTION_FAILED"
 	default:
 		r.Status = record.OK
-		schema, err := params.Compile(p.tool.Interface().Output)
+		schema, err := p.chain.Output()
 		if err == nil {
 			err = schema.Check(r.Value)
 		}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/rye-build/rye/cas/osfile"
@@ -25,7 +26,11 @@ var (
 )
 
 // An FS is a directory on disk. It implements fs.ReadDirFS and fs.ReadLinkFS.
-type FS struct{ root *os.Root }
+type FS struct {
+	root *os.Root
+	seen *Seen // nil: nothing is noted
+	dir  string
+}
 
 // Open opens a directory, which the caller closes.
 func Open(dir string) (*FS, error) {
@@ -33,7 +38,7 @@ func Open(dir string) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &FS{root}, nil
+	return &FS{root: root}, nil
 }
 
 // Below opens a directory below d by itself, which spares the way to it for each of its files. d may be closed first.
@@ -45,7 +50,7 @@ func (d *FS) Below(dir string) (*FS, error) {
 	if err != nil {
 		return nil, pathError("open", dir, err)
 	}
-	return &FS{root}, nil
+	return &FS{root: root, seen: d.seen, dir: d.at(dir)}, nil
 }
 
 // Close closes the directory.
@@ -57,8 +62,20 @@ func (d *FS) Folder(dir string) (lstat func(name string) (fs.FileInfo, error), d
 	if err != nil {
 		return nil, nil, err
 	}
-	return r.Lstat, done, nil
+	return func(name string) (fs.FileInfo, error) { return d.lstat(r, dir, name) }, done, nil
 }
+
+// lstat looks at an entry of a directory that is open.
+func (d *FS) lstat(r *os.Root, dir, name string) (fs.FileInfo, error) {
+	info, err := r.Lstat(name)
+	if d.seen != nil {
+		d.seen.note(filepath.Join(d.at(dir), name), info, err)
+	}
+	return info, err
+}
+
+// at is where something stands on disk.
+func (d *FS) at(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
 // in opens a directory, which the caller closes by done.
 func (d *FS) in(dir string) (r *os.Root, done func() error, err error) {
@@ -66,8 +83,10 @@ func (d *FS) in(dir string) (r *os.Root, done func() error, err error) {
 	if dir == "." {
 		return r, done, nil
 	}
+	above := "."
 	for name := range strings.SplitSeq(dir, "/") {
-		next, err := enter(r, name)
+		next, err := d.enter(r, above, name)
+		above = path.Join(above, name)
 		done()
 		if err != nil {
 			return nil, nil, err
@@ -77,8 +96,8 @@ func (d *FS) in(dir string) (r *os.Root, done func() error, err error) {
 	return r, done, nil
 }
 
-func enter(r *os.Root, name string) (*os.Root, error) {
-	before, err := r.Lstat(name)
+func (d *FS) enter(r *os.Root, above, name string) (*os.Root, error) {
+	before, err := d.lstat(r, above, name)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +143,10 @@ func (d *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 		return nil, pathError("readdir", name, err)
 	}
 	defer done()
+	if d.seen != nil {
+		info, err := r.Stat(".")
+		d.seen.listed(d.at(name), info, err)
+	}
 	entries, err := fs.ReadDir(r.FS(), ".")
 	if err != nil {
 		return nil, pathError("readdir", name, err)
@@ -141,7 +164,7 @@ func (d *FS) Lstat(name string) (fs.FileInfo, error) {
 		return nil, pathError("lstat", name, err)
 	}
 	defer done()
-	info, err := r.Lstat(path.Base(name))
+	info, err := d.lstat(r, path.Dir(name), path.Base(name))
 	if err != nil {
 		return nil, pathError("lstat", name, err)
 	}
@@ -161,7 +184,7 @@ func (d *FS) Open(name string) (fs.File, error) {
 		return nil, pathError("open", name, err)
 	}
 	defer done()
-	f, err := openIn(r, path.Base(name))
+	f, err := d.openIn(r, name)
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
@@ -169,17 +192,21 @@ func (d *FS) Open(name string) (fs.File, error) {
 }
 
 // openIn opens what stands at a name. Another process may put a new file there at any time, as rye sign does: then that one.
-func openIn(r *os.Root, name string) (f *os.File, err error) {
+func (d *FS) openIn(r *os.Root, name string) (f *os.File, err error) {
 	for range 100 {
-		if f, err = openNow(r, name); err != errSwapped {
+		if f, err = d.openNow(r, name); err != errSwapped {
 			break
 		}
 	}
 	return f, err
 }
 
-func openNow(r *os.Root, name string) (*os.File, error) {
-	before, err := r.Lstat(name)
+func (d *FS) openNow(r *os.Root, at string) (*os.File, error) {
+	name := path.Base(at)
+	before, err := d.lstat(r, path.Dir(at), name)
+	if err == nil && before.IsDir() && d.seen != nil {
+		d.seen.listed(d.at(at), before, nil)
+	}
 	switch {
 	case err != nil:
 		return nil, err

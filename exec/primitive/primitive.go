@@ -5,7 +5,7 @@
 // implementation.
 //
 // Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known before they
-// start (Starter, Seeker), closing after the last action (Closer), and naming the service that an action calls (Asker).
+// start (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls (Asker), and doing without files (Bare).
 // Package resilient wraps a primitive.
 package primitive
 
@@ -23,6 +23,12 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
+
+// Bare is for a primitive that may need nothing but the configuration for an action: no files of the chain, no directory, no
+// environment. Its method reports whether that is so.
+type Bare interface {
+	Bare(config map[string]any) bool
+}
 
 // A Primitive does actions. It may be used by many goroutines.
 type Primitive interface {

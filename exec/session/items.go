@@ -101,7 +101,7 @@ func (s *Session) chosen(ctx context.Context, ref model.Ref) (*source, error) {
 		from.close()
 		return nil, err
 	}
-	from.base.Resolver, from.base.Admit = library, ai.NewAdmitter(library, from.asked)
+	from.base.Resolver, from.base.Admit, from.base.Known = library, ai.NewAdmitter(library, from.asked), nil
 	return from, nil
 }
 

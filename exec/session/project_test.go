@@ -55,6 +55,10 @@ func (p *project) write(name, text string) error {
 // policy writes the user's policy, which trusts Alice, with more lines.
 func (p *project) policy(more string) error {
 	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", keytest.Alice.Public(), more)
+	return p.policyFile(text)
+}
+
+func (p *project) policyFile(text string) error {
 	dir := filepath.Join(p.User.Path, ".ai")
 	return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(text), 0o600))
 }
@@ -113,7 +117,7 @@ func (p *project) lock() error {
 	defer batch.Close()
 	made, err := relock.Make(ctx, relock.Request{
 		Project: l.Yaml, Old: l.Old, Env: relock.Env{Library: find.LibrarySpace(), View: l.View, Files: l.DiskStore(), Store: batch,
-			Sources: workspace.Bringing{Sources: l.Sources, Listed: &l.Listed}, Packages: l.Registry},
+			Sources: workspace.Bringing{Sources: l.Sources, Listed: l.Listed}, Packages: l.Registry},
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/classification"
@@ -77,11 +78,13 @@ type Session struct {
 	lock      *workspace.Lock
 	set       *lock.Set // nil without a lock
 	principal string
+	clock     func() statcache.Moment
 	done      []func() // run by Close, the last first
 
 	mu     sync.Mutex // of what follows
 	kernel *exec.Kernel
 	rules  *classification.Rules
+	known  *known    // what the policies made of the set; nil: nothing yet
 	last   model.Ref // that was called
 	closed bool
 }
@@ -98,7 +101,7 @@ func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, e
 	if keys := w.UserSpace().Below("keys"); o.Keys.Dir == "" && keys.Err == nil {
 		o.Keys.Dir = keys.Path
 	}
-	s := &Session{w: w, o: o, principal: principal()}
+	s := &Session{w: w, o: o, principal: principal(), clock: statcache.NewClock()}
 	defer func() {
 		if err != nil {
 			s.Close()

@@ -37,7 +37,7 @@ func removeAll(dir string) {
 	os.RemoveAll(dir)
 }
 
-func testProject(t *testing.T) *project {
+func testProject(t testing.TB) *project {
 	t.Helper()
 	dir := t.TempDir()
 	t.Cleanup(func() { removeAll(dir) })
@@ -48,7 +48,7 @@ func testProject(t *testing.T) *project {
 	return p
 }
 
-func must(t *testing.T, errs ...error) {
+func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func must(t *testing.T, errs ...error) {
 }
 
 // open opens a session of a project.
-func (p *project) open(t *testing.T, o session.Options) (*session.Session, error) {
+func (p *project) open(t testing.TB, o session.Options) (*session.Session, error) {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -163,21 +164,18 @@ func (s *Session) pinned(ctx context.Context) (_ *source, err error) {
 			from.close()
 		}
 	}()
-	for i := range l.Old.Bundles {
-		l.Listed.AddAdmitted(l.Trust, s.set.Bundle(l.Old.Bundles[i].ID))
-	}
-	asked := l.Asked(ctx, l.Dir)
-	view, err := s.set.View(ctx, asked, l.Trust.Root.Side.Policy.MayOverride)
+	known, err := s.learn(ctx, l)
 	if err != nil {
 		return nil, err
 	}
+	view, asked := known.view, l.Asked(ctx, l.Dir)
 	from.view, from.asked = view, asked
 	resolver := s.set.Resolver(view)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	from.base = exec.Base{
 		Policies: PoliciesOf(l.Trust), Resolver: resolver, Admit: ai.NewAdmitter(resolver, s.set.Examiner(asked)), Unlisted: asked.Unlisted, Set: s.set.ID(),
 		Program:   func(name string, digest cas.Digest) *file.Program { return s.set.Program(name, platform, digest) },
-		Artifacts: s.set.Lock().ArtifactsOf, Objects: s.set,
+		Artifacts: s.set.Lock().ArtifactsOf, Objects: s.set, Known: &known.chains,
 	}
 	from.config = func(ctx context.Context, name string) (*ai.Merged, error) {
 		return s.set.Config(ctx, view, from.base.Admit, name)
@@ -186,7 +184,11 @@ func (s *Session) pinned(ctx context.Context) (_ *source, err error) {
 		if s.o.Pinned {
 			return nil
 		}
-		working, admit, done, err := l.WorkingView(ctx, s.set)
+		if !s.o.Dev && known.unchanged(ref) {
+			return nil
+		}
+		seen := nofollow.NewSeen(s.clock)
+		working, admit, done, err := l.WorkingView(ctx, s.set, seen)
 		if err != nil {
 			return err
 		}
@@ -194,7 +196,11 @@ func (s *Session) pinned(ctx context.Context) (_ *source, err error) {
 		if s.o.Dev {
 			return from.devPinned(ctx, s.set, asked, working, ref)
 		}
-		return s.drift(ctx, l, drift.Options{Pinned: view, Working: working, Admit: admit, User: l.User}, ref)
+		err = s.drift(ctx, l, drift.Options{Pinned: view, Working: working, Admit: admit, User: l.User}, ref)
+		if err == nil {
+			known.same(ref, seen)
+		}
+		return err
 	}
 	return from, nil
 }
@@ -218,7 +224,7 @@ func (f *source) devPinned(ctx context.Context, set *lock.Set, asked *bundle.Lis
 		return err
 	}
 	r := devResolver{ref: ref, working: working, pinned: f.base.Resolver}
-	f.base.Resolver, f.base.Admit = r, ai.NewAdmitter(r, set.Examiner(asked))
+	f.base.Resolver, f.base.Admit, f.base.Known = r, ai.NewAdmitter(r, set.Examiner(asked)), nil
 	return nil
 }
 

@@ -155,6 +155,29 @@ func (c *Config) Unknown(link string, kernel []string, declares func(string) boo
 	return all
 }
 
+// Only reports whether the texts of all links use no variable, and no names but some.
+func (c *Config) Only(names ...string) bool {
+	var only func(v *value.Value, depth int) bool
+	only = func(v *value.Value, depth int) bool {
+		if depth == maxDepth {
+			return false
+		}
+		pieces, err := []piece(nil), error(nil)
+		if v.Kind == value.Text {
+			pieces, err = split(v.Text)
+		}
+		return err == nil && !slices.ContainsFunc(pieces, func(p piece) bool { return p.kind == variable || p.kind == name && !slices.Contains(names, p.text) }) &&
+			!slices.ContainsFunc(v.Items, func(v *value.Value) bool { return !only(v, depth+1) }) &&
+			!slices.ContainsFunc(v.Map, func(e value.Entry) bool { return !only(e.Value, depth+1) })
+	}
+	for _, e := range c.entries {
+		if !only(e.v, 0) {
+			return false
+		}
+	}
+	return true
+}
+
 // urlEntry is the entry in which parameters are percent-encoded.
 const urlEntry = "url"
 

@@ -24,7 +24,7 @@ func Request(ctx context.Context, l *workspace.Lock) relock.Request {
 	if l.Here != nil {
 		r.Sources, r.Files = l.Here, l.Here.Objects
 	} else {
-		r.Sources, r.Files, r.Packages = workspace.Bringing{Sources: l.Sources, Listed: &l.Listed}, l.DiskStore(), l.Registry
+		r.Sources, r.Files, r.Packages = workspace.Bringing{Sources: l.Sources, Listed: l.Listed}, l.DiskStore(), l.Registry
 	}
 	return r
 }
@@ -109,7 +109,7 @@ func Drift(ctx context.Context, l *workspace.Lock, refs ...model.Ref) ([]*drift.
 	if err != nil {
 		return nil, err
 	}
-	working, admit, done, err := l.WorkingView(ctx, set)
+	working, admit, done, err := l.WorkingView(ctx, set, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
@@ -47,7 +48,7 @@ type Lock struct {
 	Registry  *fetch.Registry
 	Into      install.Store  // the store as Sources and Registry see it
 	Here      *present       // instead of Sources, where nothing is fetched
-	Listed    listed         // what the manifests of its bundles list
+	Listed    *listed        // what the manifests of its bundles list
 	Vendor    *vendor.Vendor // .ai/vendor, once it was opened; nil where there is none
 	Progress  func(int64)    // counts the bytes that are read of bundles; may be nil
 }
@@ -71,7 +72,7 @@ func (w *Workspace) OpenLock(conflict bool) (*Lock, error) {
 
 // LockIn is the lock of a directory before it is read: no lock.
 func (w *Workspace) LockIn(dir, dotAI string) *Lock {
-	return &Lock{Workspace: w, Dir: dir, DotAI: dotAI, Yaml: &ryeyaml.Project{}}
+	return &Lock{Workspace: w, Dir: dir, DotAI: dotAI, Yaml: &ryeyaml.Project{}, Listed: new(listed)}
 }
 
 // ReadLock reads rye.lock.
@@ -126,7 +127,8 @@ func (l *Lock) Close() {
 
 // Current is the lock as it was read, with the policies as they are now. The caller closes it; l stays open.
 func (l *Lock) Current() (*Lock, error) {
-	n := &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: l.Old, File: l.File, User: l.User}
+	n := &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: l.Old, File: l.File, User: l.User,
+		Listed: new(listed)}
 	var err error
 	n.Trust, err = n.Policy()
 	return n, err
@@ -211,6 +213,10 @@ func (l *Lock) Exam() *exam.Trust { return l.Trust.Exam() }
 
 // View puts the project, and the user's space where it may count, over system spaces. The caller calls done.
 func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.Admitter, done func(), err error) {
+	return l.view(ctx, nil, system)
+}
+
+func (l *Lock) view(ctx context.Context, seen *nofollow.Seen, system []*ai.Space) (_ *ai.View, _ *ai.Admitter, done func(), err error) {
 	var spaces []*ai.Space
 	closeAll := func() {
 		for _, s := range spaces {
@@ -228,11 +234,21 @@ func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.
 		}
 		return err
 	}
+	open := func(dir string, level ai.Level) error {
+		if seen != nil {
+			seen.Path(dir)
+		}
+		s, err := openSpace(dir, level)
+		if s != nil && seen != nil {
+			s.FS.(*nofollow.FS).Note(seen, dir)
+		}
+		return add(s, err)
+	}
 	level, dirs := ai.Project, []string{l.Dir}
 	if l.User {
 		level, dirs = ai.User, []string{l.Paths.User.Path}
 	}
-	err = add(openSpace(l.DotAI, level))
+	err = open(l.DotAI, level)
 	switch {
 	case err != nil || l.User:
 	case !l.AllowUser:
@@ -240,7 +256,7 @@ func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.
 		err = add(l.TakenOver(ctx))
 	case l.Paths.User.Err == nil:
 		dirs = append(dirs, l.Paths.User.Path)
-		err = add(openSpace(l.UserSpace().Path, ai.User))
+		err = open(l.UserSpace().Path, ai.User)
 	}
 	if err != nil {
 		return nil, nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/fault"
@@ -20,9 +21,10 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// WorkingView is the working tree over the bundles of a set and the library.
-func (l *Lock) WorkingView(ctx context.Context, set *lock.Set) (*ai.View, *ai.Admitter, func(), error) {
-	return l.View(ctx, slices.DeleteFunc(set.Spaces(), func(s *ai.Space) bool {
+// WorkingView is the working tree over the bundles of a set and the library. What is looked at in it is noted in seen, nil for
+// nowhere.
+func (l *Lock) WorkingView(ctx context.Context, set *lock.Set, seen *nofollow.Seen) (*ai.View, *ai.Admitter, func(), error) {
+	return l.view(ctx, seen, slices.DeleteFunc(set.Spaces(), func(s *ai.Space) bool {
 		return s.Label == lockfile.FromProject || s.Label == lockfile.FromUser
 	}))
 }

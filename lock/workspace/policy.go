@@ -111,10 +111,14 @@ func (p *Paths) ProjectPolicy() (*trust.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ai.Inside(found.DotAI()); err != nil {
+	return p.projectPolicy(found)
+}
+
+func (p *Paths) projectPolicy(of Project) (*trust.Authority, error) {
+	if err := ai.Inside(of.DotAI()); err != nil {
 		return nil, err
 	}
-	au, err := p.policies.Read(Place{Path: found.DotAI()}.Below(trust.File).Path, "project")
+	au, err := p.policies.Read(Place{Path: of.DotAI()}.Below(trust.File).Path, "project")
 	if err != nil || au.File == nil {
 		return nil, err
 	}
@@ -133,9 +137,11 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 	if err != nil {
 		return nil, err
 	}
-	project, err := w.ProjectPolicy()
-	if err != nil {
-		return nil, err
+	var project *trust.Authority
+	if w.Root.Root != "" {
+		if project, err = w.projectPolicy(w.Root); err != nil {
+			return nil, err
+		}
 	}
 	if root.File == nil {
 		return nil, noPolicy(root, project)

@@ -92,8 +92,10 @@ func (r *Reader) remember(au Authority) {
 // CheckOwn refuses a policy file that another user may write or replace.
 func CheckOwn(path string) error {
 	all := []string{path, filepath.Dir(path)}
-	if to, err := filepath.EvalSymlinks(path); err == nil && to != path {
-		all = append(all, to, filepath.Dir(to)) // where there is a link, both directories decide which policy it is
+	if fi, err := os.Lstat(path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		if to, err := filepath.EvalSymlinks(path); err == nil {
+			all = append(all, to, filepath.Dir(to)) // both directories decide which policy it is
+		}
 	}
 	for _, p := range all {
 		fi, err := os.Stat(p)

@@ -127,6 +127,12 @@ func (f Functions) Seeks(config map[string]any) []string {
 	return nil
 }
 
+// Bare implements primitive.Bare: functions that start programs need directories.
+func (f Functions) Bare(config map[string]any) bool {
+	name, _ := config["function"].(string)
+	return f[name].seeks == nil
+}
+
 // options are those of a configuration, with more of them laid over.
 func options(config map[string]any) map[string]any {
 	below, _ := config["options"].(map[string]any)

@@ -49,6 +49,12 @@ func (p *Primitive) Seeks(config map[string]any) []string {
 	return nil
 }
 
+// Bare implements primitive.Bare.
+func (p *Primitive) Bare(config map[string]any) bool {
+	b, able := p.Inner.(primitive.Bare)
+	return able && b.Bare(config)
+}
+
 // Close implements primitive.Closer.
 func (p *Primitive) Close() error {
 	if c, ok := p.Inner.(primitive.Closer); ok {

@@ -1,4 +1,4 @@
-package exec
+package chain
 
 import (
 	"bytes"

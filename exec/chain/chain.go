@@ -1,0 +1,254 @@
+// Package chain finds the items that a call runs, from the tool to its primitive, and asks the policies about each.
+//
+// A Chain is what calls of a tool have in common: nothing of it depends on what a call is given. A Memory keeps chains, so that a
+// program that makes many calls of a tool reads, hashes and verifies its items once. It is for items that can't change, which are
+// those that a lock pins, and for as long as the policies say what they said; its owner sees to both.
+package chain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/template"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// A Source is where chains come from.
+type Source struct {
+	Resolver ai.Resolver
+	Admit    *ai.Admitter
+	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does; nil: none.
+	Unlisted func(*ai.Admission) []string
+	Dev      model.Ref                  // a tool that needs no signature
+	Own      func(key.Fingerprint) bool // whether the user holds the private half of a key
+	Memory   *Memory                    // nil: nothing is remembered
+}
+
+// A Chain is a tool and what runs it, admitted. It isn't changed, and is safe for many goroutines.
+type Chain struct {
+	*ai.Chain
+	Links   []Link
+	Own     bool // the user's or the library's
+	Foreign bool // an item is another signer's, the tool under development aside
+	Anchor  *ai.Anchor
+	Parts   []materialise.Part // the files of all links, each once, sorted by path
+	Files   cas.Getter         // has their bytes
+
+	// The schemas of what the tool takes and returns, and of what the primitive's configuration is, and the configuration
+	// before it is filled in.
+	Input, Output, Takes func() (*params.Schema, error)
+	Config               func() (*template.Config, error)
+
+	listed bool // a link counts only beside the manifest of a bundle, which the working tree may have
+}
+
+// A Link is one item of a chain, as it was admitted.
+type Link struct {
+	Item    *ai.Item
+	Tree    cas.Digest // of its other files; zero for none
+	Signers []string   // fingerprints, "builtin" or "dev"; none where the policy names the digest
+	files   []materialise.Part
+}
+
+// Has reports whether a path is one of the link's files.
+func (l *Link) Has(at string) bool {
+	return slices.ContainsFunc(l.files, func(f materialise.Part) bool { return f.Path == at })
+}
+
+// Find finds the chain of a tool and admits its links. fits refuses a chain before the policies are asked.
+func (s *Source) Find(ctx context.Context, ref model.Ref, fits func(*ai.Chain) error) (*Chain, error) {
+	if c := s.Memory.get(ref); c != nil {
+		return c, fits(c.Chain)
+	}
+	found, err := ai.Walk(ctx, s.Resolver, ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(found); err != nil {
+		return nil, err
+	}
+	c := &Chain{Chain: found, Own: true}
+	from := &files{at: map[cas.Digest]source{}}
+	for _, it := range found.Links {
+		l, own, err := s.admit(ctx, it, from, c)
+		if err != nil {
+			return nil, err
+		}
+		c.Links, c.Own, c.Foreign = append(c.Links, l), c.Own && own, c.Foreign || !own && it.Ref != s.Dev
+		c.Parts = append(c.Parts, l.files...)
+	}
+	slices.SortFunc(c.Parts, func(a, b materialise.Part) int { return cmp.Compare(a.Path, b.Path) })
+	c.Parts = slices.CompactFunc(c.Parts, func(a, b materialise.Part) bool { return a == b })
+	c.Files = from
+	if c.Anchor, err = s.Admit.Anchor(ctx, found.Tool()); err != nil {
+		return nil, err
+	}
+	tool := sync.OnceValue(found.Tool().Model.Tool.Interface)
+	c.Input = sync.OnceValues(func() (*params.Schema, error) { return params.Compile(tool().Input) })
+	c.Output = sync.OnceValues(func() (*params.Schema, error) { return params.Compile(tool().Output) })
+	c.Takes = sync.OnceValues(func() (*params.Schema, error) {
+		return params.Compile(found.Primitive().Model.Tool.Interface().Input)
+	})
+	c.Config = sync.OnceValues(func() (*template.Config, error) {
+		var links []template.Link
+		for _, it := range found.Links {
+			links = append(links, template.Link{Name: it.Ref.String(), Config: it.Model.Tool.Config})
+		}
+		return template.Merge(links...)
+	})
+	s.Memory.put(ref, c)
+	return c, nil
+}
+
+// A Memory keeps chains. It is safe for many goroutines.
+type Memory struct {
+	mu    sync.Mutex
+	known map[model.Ref]*Chain
+	bytes int64
+}
+
+// A Memory keeps no more chains, and no more bytes of their items.
+const (
+	maxChains = 1 << 10
+	maxBytes  = 8 << 20
+)
+
+func (m *Memory) get(ref model.Ref) *Chain {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known[ref]
+}
+
+func (m *Memory) put(ref model.Ref, c *Chain) {
+	if m == nil || c.listed {
+		return
+	}
+	size := int64(0)
+	for _, it := range c.Chain.Links {
+		size += int64(len(it.Bytes))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= maxChains || m.bytes+size > maxBytes {
+		m.known, m.bytes = nil, 0
+	}
+	if size > maxBytes {
+		return
+	}
+	if m.known == nil {
+		m.known = map[model.Ref]*Chain{}
+	}
+	m.known[ref], m.bytes = c, m.bytes+size
+}
+
+// admit asks the policy about a link and notes its files. own reports whether it is the user's or the library's.
+func (s *Source) admit(ctx context.Context, it *ai.Item, from *files, c *Chain) (l Link, own bool, err error) {
+	l.Item = it
+	a, err := s.Admit.Admit(ctx, it, policy.ToUse)
+	if it.Ref == s.Dev {
+		// It needs neither signature nor lock, but it must not be revoked.
+		if a == nil || a.Exam == nil {
+			return l, false, about(ctx, it, err)
+		}
+		if a.Decision.Code == policy.DigestRevoked {
+			return l, false, ai.NotAdmitted(it.Ref, it.Path, a.Decision)
+		}
+		l.Signers = []string{"dev"}
+	} else {
+		if err != nil {
+			return l, false, about(ctx, it, err)
+		}
+		if !a.Decision.Allowed {
+			return l, false, ai.NotAdmitted(it.Ref, it.Path, a.Decision)
+		}
+		if s.Unlisted != nil {
+			if left := s.Unlisted(a); len(left) > 0 {
+				return l, false, fault.New(fault.Policy, "%q has a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that file", it.Ref, left[0]).
+					On("ref", it.Ref.String()).On("reason", "evidence-only").Try(fault.Command("rye sign --upgrade", it.Ref.String()))
+			}
+		}
+		own, c.listed = a.Decision.OwnedBy(s.Own), c.listed || a.Listed
+		if a.Decision.Voucher == policy.Builtin {
+			l.Signers = []string{"builtin"}
+		}
+		for _, v := range a.Decision.Signers {
+			if v.Code == policy.Admitted {
+				l.Signers = append(l.Signers, v.Key.String())
+			}
+		}
+	}
+	if it.Model.Tool != nil && it.Model.Tool.Primitive {
+		return l, own, nil // the binary runs it, and needs no file for that
+	}
+	m, err := mode(it)
+	if err != nil {
+		return l, false, err
+	}
+	from.at[it.Raw] = source{bytes: it.Bytes, size: int64(len(it.Bytes))}
+	l.files = append(l.files, part(it.Space, it.Path, it.Raw, m, int64(len(it.Bytes))))
+	if a.Tree == nil {
+		return l, own, nil
+	}
+	l.Tree = a.Tree.Digest
+	anchor, err := s.Admit.Anchor(ctx, it)
+	if err != nil || anchor == nil {
+		return l, own, cmp.Or(err, errMoved)
+	}
+	for i := range a.Tree.Files {
+		f := &a.Tree.Files[i]
+		at := path.Join(anchor.Dir, f.Path)
+		from.at[f.Raw] = source{space: it.Space, path: at, size: f.Size}
+		l.files = append(l.files, part(it.Space, at, f.Raw, f.Mode, f.Size))
+	}
+	return l, own, nil
+}
+
+// about adds the link of the chain to an error.
+func about(ctx context.Context, it *ai.Item, err error) error {
+	if _, ok := errors.AsType[*ai.ItemError](err); ok || err == nil || ctx.Err() != nil {
+		return err
+	}
+	return &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
+}
+
+var errMoved = errors.New("the files of the tool changed while they were read")
+
+// mode is that of an item's own file.
+func mode(it *ai.Item) (cas.Mode, error) {
+	info, err := fs.Stat(it.Space.FS, it.Path)
+	if err != nil {
+		return cas.File, &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
+	}
+	executable := info.Mode()&0o111 != 0
+	if it.Space.Exec != nil {
+		executable = it.Space.Exec(it.Path, info)
+	}
+	if executable {
+		return cas.Exec, nil
+	}
+	return cas.File, nil
+}
+
+// part is where a file of a space stands in the copy.
+func part(s *ai.Space, at string, d cas.Digest, m cas.Mode, size int64) materialise.Part {
+	return materialise.Part{Path: path.Join(Directory(s), at), ID: cas.ID{Kind: cas.Blob, Digest: d}, Mode: m, Size: size}
+}
+
+// Directory is that of a space in the copy.
+func Directory(s *ai.Space) string { return strings.ReplaceAll(s.Label, ":", "/") }

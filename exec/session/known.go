@@ -1,0 +1,93 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/nofollow"
+	"github.com/rye-build/rye/exec/chain"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/exam"
+)
+
+// A known is what the policies once made of the set, which never changes. It holds for as long as policies and revocation lists,
+// which each call reads again, say the same. The bytes that run are those of the set whatever the working tree has; whether that
+// differs, the stamps of its files tell once they were compared.
+type known struct {
+	trust  *exam.Trust
+	ends   []time.Time // when manifests of bundles expire
+	lock   *workspace.Lock
+	view   *ai.View
+	chains chain.Memory
+
+	mu   sync.Mutex
+	seen map[model.Ref]*nofollow.Seen // what doesn't differ from the lock, by what was called
+}
+
+// maxSeen is for how many items a session remembers that they don't differ.
+const maxSeen = 1 << 10
+
+// learn returns what the policies of l make of the set.
+func (s *Session) learn(ctx context.Context, l *workspace.Lock) (*known, error) {
+	s.mu.Lock()
+	k := s.known
+	s.mu.Unlock()
+	trust := l.Trust.Exam()
+	if k.holds(trust) {
+		l.Listed = k.lock.Listed
+		return k, nil
+	}
+	k = &known{trust: trust, lock: l}
+	for i := range l.Old.Bundles {
+		b := s.set.Bundle(l.Old.Bundles[i].ID)
+		l.Listed.AddAdmitted(l.Trust, b)
+		if b != nil && !b.Expires.IsZero() {
+			k.ends = append(k.ends, b.Expires)
+		}
+	}
+	var err error
+	if k.view, err = s.set.View(ctx, l.Asked(ctx, l.Dir), l.Trust.Root.Side.Policy.MayOverride); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = k
+	return k, nil
+}
+
+// holds reports whether what is known is what policies make of the set now.
+func (k *known) holds(now *exam.Trust) bool {
+	if k == nil || !now.Says(k.trust) {
+		return false
+	}
+	for _, end := range k.ends {
+		if k.trust.Now.Before(end) != now.Now.Before(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// unchanged reports whether the working tree is as it was when it was the same as the lock for an item.
+func (k *known) unchanged(ref model.Ref) bool {
+	k.mu.Lock()
+	seen := k.seen[ref]
+	k.mu.Unlock()
+	return seen != nil && seen.Unchanged()
+}
+
+// same remembers that what was seen of the working tree is the same as the lock for an item.
+func (k *known) same(ref model.Ref, seen *nofollow.Seen) {
+	if !seen.Settled() {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.seen == nil || len(k.seen) >= maxSeen {
+		k.seen = map[model.Ref]*nofollow.Seen{}
+	}
+	k.seen[ref] = seen
+}
