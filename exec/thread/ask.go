@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/hook"
+	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
@@ -272,7 +273,7 @@ func (t *thread) reserve(ctx context.Context, call string, worst int64) (short, 
 	case known:
 		return nil, nil
 	}
-	if err = t.money.Reserve(ctx, call, worst); noMoney(err) {
+	if err = t.money.Reserve(ctx, call, worst); ledger.IsShort(err) {
 		return err, nil
 	}
 	return nil, err

@@ -55,14 +55,11 @@ func (t *thread) fund(ctx context.Context) error {
 			t.limits.Spend = min(wanted, left/max(t.part, 1))
 		}
 		const tries = 100 // siblings take from the same budget at once
-		if err := open(); !noMoney(err) || try == tries {
+		if err := open(); !ledger.IsShort(err) || try == tries {
 			return err
 		}
 	}
 }
-
-// noMoney reports whether an error says that there isn't enough money.
-func noMoney(err error) bool { return err != nil && fault.CodeOf(err) == fault.Budget }
 
 // runChild runs a child to its end. A child that was begun by another process goes on.
 func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, error) {
@@ -73,14 +70,7 @@ func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, e
 	spent := int64(math.Round((r.Cost.Spend + r.Cost.Below) * limits.Nano))
 	t.money.Child(spent)
 	t.tell("")
-	value := object{"success": r.Success, "status": r.Status, "thread_id": r.Thread, "directive": r.Directive, "result": r.Result, "cost": results.Values(r.Cost)}
-	if r.Outputs != nil {
-		value["outputs"] = r.Outputs
-	}
-	if r.Error != nil {
-		value["error"] = results.Fault(r.Error)["error"]
-	}
-	return &calls.Outcome{Value: value, Failed: !r.Success, Cost: spent}, nil
+	return &calls.Outcome{Value: r.Shown(), Failed: !r.Success, Cost: spent}, nil
 }
 
 // rejoin starts a child, or finds the one that was begun.

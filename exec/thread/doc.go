@@ -16,26 +16,6 @@
 //	hooks         of the directive and of config are asked at each event (package hook), and can end the thread, not free it
 //	record        what is asked, answered, called and decided is in the transcript before it has an effect
 //
-// # The first message
-//
-// The directive's text with its inputs filled in: {input:NAME} is the input, {input:NAME?} is nothing if the input is missing,
-// and {input:NAME:TEXT} is TEXT. A directive whose steps stand in its XML is sent with them. Inputs are checked and completed by
-// the directive's declarations, as a tool's parameters are.
-//
-// # The tools of the model
-//
-//	rye_execute       runs a tool, gives the text of a directive with its inputs filled in, or that of knowledge
-//	rye_load          gives the file of an item
-//	rye_search        finds items
-//	directive_return  ends the thread with the directive's outputs, if it declares any
-//
-// A result is JSON. An error is {"error": {"code": …, "message": …}}, as at every door of rye; the model goes on with it. A
-// result of more than 16 KiB is an artifact: the model is given its beginning and reads the rest by rye_execute of
-// rye/agent/threads/artifact_read {ref, offset, limit}.
-//
-// Calls of one turn run side by side if each is of a tool of risk read, at most five at once; all others in order. Results
-// keep the model's order.
-//
 // # How a thread ends
 //
 //	completed     the loop ended it with a result and, where the directive declares outputs, with all of them

@@ -24,6 +24,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/recorder"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/settle"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -102,6 +103,11 @@ const (
 
 // Run runs a directive to its end. An error says that no thread was begun; what became of one is in its result.
 func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
+	if s.parent == nil {
+		if _, err := settle.All(ctx, e.Registry, e.Ledger, e.Now()); err != nil {
+			return nil, err
+		}
+	}
 	t, err := e.begin(ctx, s)
 	if err != nil {
 		return nil, err
@@ -187,7 +193,8 @@ func (t *thread) register(ctx context.Context) (err error) {
 		t.seat, err = drive.Again(ctx, t.Registry, t.row)
 		return err
 	}
-	row := &registry.Thread{ID: t.id, Kind: "directive", Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues}
+	row := &registry.Thread{ID: t.id, Kind: "directive", Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
+		Most: registry.Most{Children: t.plan.Settings.Concurrent, Total: t.plan.Settings.Total}}
 	spawns := int64(limits.Unlimited)
 	if t.parent != nil {
 		spawns = t.parent.limits.Spawns

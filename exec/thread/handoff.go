@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/hook"
+	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/registry"
@@ -137,8 +138,12 @@ func (t *thread) successor(ctx context.Context, id string, row *registry.Thread)
 	if err := t.money.End(ctx, true, t.Now()); err != nil {
 		return nil, err
 	}
+	account, err := ledger.Get(ctx, t.Ledger, t.id)
+	if err != nil {
+		return nil, err
+	}
 	spent, below := t.money.Spent()
-	n.limits = t.limits.Rest(t.used(), spent+below, own.Spawned)
+	n.limits = t.limits.Rest(t.used(), max(spent+below, account.Spent())+account.Aside, own.Spawned)
 	if err := n.plan.Offer(ctx); err != nil {
 		return nil, err
 	}

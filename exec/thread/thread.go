@@ -263,6 +263,7 @@ func (t *thread) stay(ctx context.Context, r *Result, err error) (*Result, error
 // outcome decides the status of the thread, and why it isn't completed.
 func (t *thread) outcome(ctx context.Context, r *Result, end *loop.End, err error) *fault.Error {
 	r.Status = Failed
+	asked := cmp.Or(drive.Request(err), drive.Request(context.Cause(ctx)))
 	switch {
 	case errors.Is(err, errHandedOff):
 		r.Status = Continued
@@ -270,12 +271,9 @@ func (t *thread) outcome(ctx context.Context, r *Result, end *loop.End, err erro
 	case errors.Is(err, errReturned):
 		r.Status = Completed
 		return nil
-	case drive.Request(err) != nil || drive.Request(context.Cause(ctx)) != nil:
-		q := cmp.Or(drive.Request(err), drive.Request(context.Cause(ctx)))
-		if r.Status = Cancelled; q.For == registry.Kill {
-			r.Status = results.Killed
-		}
-		return fault.Of(q)
+	case asked != nil:
+		r.Status = asked.Status()
+		return fault.Of(asked)
 	case ctx.Err() != nil:
 		r.Status = Interrupted
 		return fault.New(fault.Cancelled, "the thread was interrupted").From(context.Cause(ctx))

@@ -31,6 +31,12 @@
 //
 // summary is that of the old thread, or None; messages are its messages; message is what the user adds, or None; ceiling is how
 // many bytes of messages there should be.
+//
+// # The first message
+//
+// The directive's text with its inputs filled in: {input:NAME} is the input, {input:NAME?} is nothing if the input is missing,
+// and {input:NAME:TEXT} is TEXT. A directive whose steps stand in its XML is sent with them. Inputs are checked and completed by
+// the directive's declarations, as a tool's parameters are.
 package agent
 
 import (

@@ -49,6 +49,14 @@ func (r *Requested) Error() string {
 	return text
 }
 
+// Status is what a thread ends with that it ends.
+func (r *Requested) Status() string {
+	if r.For == registry.Kill {
+		return string(registry.Killed)
+	}
+	return string(registry.Cancelled)
+}
+
 // Fault makes it an error of every door.
 func (r *Requested) Fault() *fault.Error { return fault.New(fault.Cancelled, "%s", r.Error()).From(r) }
 

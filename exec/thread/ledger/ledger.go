@@ -7,9 +7,9 @@
 //	budget - own - held - of each child what is set aside for it
 //
 // own is what the thread's model calls have cost, held what its calls in flight may cost at most, by the names of the calls. For
-// a child that is open its budget is set aside, or what it has spent if that is more; for one that is closed, what it has spent. A
-// child without a budget, of a parent without one, has what it spent. "below" is what all children and theirs have spent: it is
-// never part of own.
+// a child that is open its budget is set aside, or what it has spent if that is more; for one that is closed, what it has spent and
+// what is set aside for its own children that are still open. A child without a budget, of a parent without one, has what it
+// spent. "below" is what all children and theirs have spent: it is never part of own.
 //
 // A reservation that what is left doesn't cover is BUDGET_EXCEEDED, and so is the budget of a child. What a call has cost is
 // always recorded, even if it is more than was reserved or than the budget: then nothing is left, for its parents neither.

@@ -100,13 +100,11 @@ func (a *account) shown() *Account {
 	return s
 }
 
-// surplus is what the parent keeps aside beyond what was spent.
+// surplus is what the parent keeps aside beyond what was spent. One that is closed spends nothing, but children that outlive it
+// may.
 func (a *account) surplus() int64 {
-	if a.closed {
-		return 0
-	}
 	rest := a.inFlight + a.aside
-	if a.budget != nil {
+	if a.budget != nil && !a.closed {
 		rest = max(rest, *a.budget-a.own-a.below)
 	}
 	return max(rest, 0)
@@ -141,6 +139,9 @@ func short(what string, needed, left int64) error {
 	return fault.New(fault.Budget, "%s may cost $%.6f, and the budget has $%.6f left", what, float64(needed)/1e9, float64(max(left, 0))/1e9).
 		On("needed", float64(needed)/1e9).On("left", float64(max(left, 0))/1e9)
 }
+
+// IsShort reports whether an error says that there isn't enough money.
+func IsShort(err error) bool { return err != nil && fault.CodeOf(err) == fault.Budget }
 
 const most = int64(1) << 60 // of one amount: sums of few of them can't overflow
 

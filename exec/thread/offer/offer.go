@@ -1,4 +1,18 @@
 // Package offer says which tools the model of a thread is offered, and under which names.
+//
+// # The tools of the model
+//
+//	rye_execute       runs a tool, gives the text of a directive with its inputs filled in, or that of knowledge
+//	rye_load          gives the file of an item
+//	rye_search        finds items
+//	directive_return  ends the thread with the directive's outputs, if it declares any
+//
+// A result is JSON. An error is {"error": {"code": …, "message": …}}, as at every door of rye; the model goes on with it. A
+// result of more than 16 KiB is an artifact: the model is given its beginning and reads the rest by rye_execute of
+// rye/agent/threads/artifact_read {ref, offset, limit}.
+//
+// Calls of one turn run side by side if each is of a tool of risk read, at most five at once; all others in order. Results
+// keep the model's order.
 package offer
 
 import (

@@ -112,12 +112,12 @@ func (l *Local) Create(ctx context.Context, t *Thread, spawns int64) error {
 }
 
 // change changes one row under the thread's lock.
-func (l *Local) change(ctx context.Context, id, op string, edit func(*Thread) error) (row *Thread, err error) {
+func (l *Local) change(ctx context.Context, id, op string, edit func(*rows, *Thread) error) (row *Thread, err error) {
 	err = l.book.Change(ctx, func(r *rows) ([]any, error) {
 		if row, err = r.get(id); err != nil {
 			return nil, err
 		}
-		if err := edit(row); err != nil {
+		if err := edit(r, row); err != nil {
 			return nil, err
 		}
 		row.Updated = l.Now().UTC().Round(0)
@@ -133,7 +133,7 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 		return nil, err
 	}
 	defer release()
-	return l.change(ctx, id, "claim", func(t *Thread) error {
+	return l.change(ctx, id, "claim", func(all *rows, t *Thread) error {
 		switch {
 		case t.State.Ended():
 			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).Permanent()
@@ -143,9 +143,56 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 			return fault.New(fault.Conflict, "the thread %s is driven by process %d", id, t.Driver.Process).On("thread", id).
 				On("process", t.Driver.Process)
 		}
+		if err := l.room(all, t); err != nil {
+			return err
+		}
 		t.Epoch, t.State, t.Driver = t.Epoch+1, Running, d
 		return nil
 	})
+}
+
+// room refuses to run a thread if as many run as those above it allow.
+func (l *Local) room(all *rows, t *Thread) error {
+	parent := all.byID[t.Parent]
+	if parent == nil {
+		return nil
+	}
+	root := all.root(parent)
+	var children, total int64
+	if parent.Most.Children == 0 && root.Most.Total == 0 {
+		return nil
+	}
+	for _, o := range all.byID {
+		if o.State != Running || o.ID == t.ID || o.ID == t.Continues || all.root(o) != root || !l.alive(o.Driver) {
+			continue
+		}
+		total++
+		if o.Parent == t.Parent {
+			children++
+		}
+	}
+	for _, is := range []struct {
+		code       string
+		used, most int64
+	}{{"children_exceeded", children, parent.Most.Children}, {"threads_exceeded", total, root.Most.Total}} {
+		if is.most > 0 && is.used >= is.most {
+			return fault.New(fault.Limit, "as many threads run as config:resilience allows: %s (%d of %d)", is.code, is.used, is.most).
+				On("limit", is.code).On("current", is.used).On("max", is.most).Try("rye thread list --state running")
+		}
+	}
+	return nil
+}
+
+// root returns the thread above all that are above one.
+func (r *rows) root(t *Thread) *Thread {
+	for range len(r.byID) { // a journal that says otherwise doesn't go round in circles
+		up := r.byID[t.Parent]
+		if up == nil {
+			break
+		}
+		t = up
+	}
+	return t
 }
 
 // alive reports whether a process runs on this machine since then.
@@ -155,7 +202,7 @@ func (l *Local) alive(d Driver) bool {
 
 // Set implements Registry.
 func (l *Local) Set(ctx context.Context, id string, epoch int64, s State, next string) error {
-	_, err := l.change(ctx, id, string(s), func(t *Thread) error {
+	_, err := l.change(ctx, id, string(s), func(_ *rows, t *Thread) error {
 		if t.Epoch != epoch {
 			return outdated(t)
 		}
@@ -173,7 +220,7 @@ func (l *Local) Ask(ctx context.Context, id string, q Request) (*Thread, error) 
 	if q.For != Cancel && q.For != Kill || len(q.Reason) > maxReason {
 		return nil, fault.New(fault.Validation, "invalid request %q for the thread %s", q.For, id)
 	}
-	return l.change(ctx, id, "ask", func(t *Thread) error {
+	return l.change(ctx, id, "ask", func(_ *rows, t *Thread) error {
 		if t.State.Ended() {
 			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).On("state", string(t.State)).Permanent()
 		}
@@ -273,7 +320,7 @@ func (l *Local) Threads(ctx context.Context, f Filter) (all []*Thread, err error
 	}
 	err = l.book.View(func(r *rows) error {
 		for id := range r.byID {
-			if t, _ := r.get(id); (f.ID == "" || f.ID == id) && here.has(t) {
+			if t, _ := r.get(id); (f.ID == "" || f.ID == id) && (!f.Live || !t.State.Ended()) && here.has(t) {
 				all = append(all, t)
 			}
 		}

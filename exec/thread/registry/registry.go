@@ -85,6 +85,7 @@ type Thread struct {
 	Epoch     int64     `json:"epoch"`
 	Driver    Driver    `json:"driver,omitzero"`
 	Spawned   int64     `json:"spawned,omitzero"` // children that were created
+	Most      Most      `json:"most,omitzero"`    // of what is below it may run at once
 	Asked     Request   `json:"asked,omitzero"`   // the strongest of what it was asked
 	Created   time.Time `json:"created"`
 	Updated   time.Time `json:"updated"`
@@ -93,6 +94,12 @@ type Thread struct {
 	Lost  bool `json:"-"` // its directory is gone
 	Alive bool `json:"-"` // its driver's process runs, on this machine
 	Dead  bool `json:"-"` // it is running, and its driver has ended without saying so
+}
+
+// Most bounds what runs at once; 0 is no bound.
+type Most struct {
+	Children int64 `json:"children,omitzero"` // of a thread
+	Total    int64 `json:"total,omitzero"`    // of one without a parent: all threads below it, and itself
 }
 
 // A Request asks a thread to end.
@@ -130,6 +137,7 @@ func (t *Thread) Dir() string {
 // A Filter says which threads are asked for. The zero value asks for all.
 type Filter struct {
 	ID   string
+	Live bool   // only those that haven't ended
 	Root string // of a project: its threads, even if it had another path when they were begun
 }
 
@@ -138,7 +146,8 @@ type Registry interface {
 	// Create adds a row with State Created and Epoch 0. A thread that is there already is CONFLICT. With a parent it counts as
 	// one of at most spawns children of that; one more is LIMIT_EXCEEDED.
 	Create(ctx context.Context, t *Thread, spawns int64) error
-	// Claim makes a process the driver of a thread that hasn't ended, whose epoch the caller has seen, and returns the row.
+	// Claim makes a process the driver of a thread that hasn't ended, whose epoch the caller has seen, and returns the row. If as
+	// many threads run as those above it allow, it is LIMIT_EXCEEDED. One that goes on for another takes its place.
 	Claim(ctx context.Context, id string, seen int64, d Driver) (*Thread, error)
 	// Set changes the state of a thread in the name of its driver, and its successor unless next is "".
 	Set(ctx context.Context, id string, epoch int64, s State, next string) error

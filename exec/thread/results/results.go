@@ -92,6 +92,18 @@ func Of(dir string) (*Result, error) {
 	return r, nil
 }
 
+// Shown is what the model of a parent is given of it.
+func (r *Result) Shown() map[string]any {
+	value := map[string]any{"success": r.Success, "status": r.Status, "thread_id": r.Thread, "directive": r.Directive, "result": r.Result, "cost": Values(r.Cost)}
+	if r.Outputs != nil {
+		value["outputs"] = r.Outputs
+	}
+	if r.Error != nil {
+		value["error"] = Fault(r.Error)["error"]
+	}
+	return value
+}
+
 // Fault is the error object of every door.
 func Fault(e *fault.Error) map[string]any {
 	o := map[string]any{"code": string(e.Code), "message": e.Text}

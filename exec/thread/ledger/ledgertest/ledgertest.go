@@ -109,11 +109,17 @@ func children(t *testing.T, open func(testing.TB) ledger.Ledger) {
 	if x.Own != 0 || x.Below != 25 || c.Own != 5 || c.Below != 20 || c.Parent != "x" {
 		t.Errorf("%+v, %+v", x, c)
 	}
+	// A child that outlives its parent keeps what was set aside for it.
+	must(t, a.Do(ctx, ledger.Open("c", "x", 2, budget(60), noon), ledger.Open("e", "c", 1, budget(30), noon), ledger.Close("c", 2, noon)))
+	left(t, b, "x", 35)
+	refused(t, fault.Budget, b.Do(ctx, ledger.Reserve("x", 1, "9", 36)))
+	must(t, a.Do(ctx, ledger.Reserve("e", 1, "1", 30), ledger.Settle("e", 1, "1", 10), ledger.Close("e", 1, noon)))
+	left(t, b, "x", 55)
 	// Opened again it needs what it may still spend.
-	refused(t, fault.Budget, a.Do(ctx, ledger.Open("c", "x", 2, budget(91), noon)))
-	must(t, a.Do(ctx, ledger.Open("c", "x", 2, budget(90), noon)))
+	refused(t, fault.Budget, a.Do(ctx, ledger.Open("c", "x", 3, budget(91), noon)))
+	must(t, a.Do(ctx, ledger.Open("c", "x", 3, budget(90), noon)))
 	left(t, b, "x", 0)
-	left(t, b, "c", 65)
+	left(t, b, "c", 55)
 }
 
 // overspent: what was spent is recorded, however much it is, and no account above can spend it again.
@@ -242,16 +248,20 @@ func (m *model) held(id string) (sum int64) {
 func (m *model) left(id string) int64 {
 	n := m.all[id]
 	left := n.budget - n.own - m.held(id)
-	m.children(id, func(name string, c *node) {
-		switch {
-		case c.closed:
-			left -= m.spent(name)
-		default:
-			// Its budget, or what it has spent and set aside itself if that is more.
-			left -= max(c.budget, m.spent(name), c.budget-m.left(name))
-		}
-	})
+	m.children(id, func(name string, c *node) { left -= m.spent(name) + m.aside(name) })
 	return left
+}
+
+// aside is what an account keeps beyond what was spent: what is left of its budget while it is open, and at least what it and its
+// children have set aside.
+func (m *model) aside(id string) int64 {
+	n := m.all[id]
+	rest := m.held(id)
+	m.children(id, func(name string, _ *node) { rest += m.aside(name) })
+	if n.closed {
+		return rest
+	}
+	return max(rest, n.budget-m.spent(id))
 }
 
 // anyOrder makes entries by chance, and compares what is left with the model after each. What was never overspent by a

@@ -27,7 +27,7 @@ type World struct {
 // Test runs every check, each in a world of its own.
 func Test(t *testing.T, make func(t testing.TB) World) {
 	for name, check := range map[string]func(*testing.T, World){
-		"states": states, "claims": claims, "spawns": spawns, "races": races, "places": places, "requests": requests,
+		"states": states, "claims": claims, "spawns": spawns, "races": races, "places": places, "requests": requests, "crowds": crowds,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, make(t)) })
 	}
@@ -213,6 +213,48 @@ func requests(t *testing.T, w World) {
 }
 
 var errOver = errors.New("over")
+
+// crowds: no more threads run at once than those above them allow, whichever process begins them; who died doesn't count, and
+// who goes on for another takes its place.
+func crowds(t *testing.T, w World) {
+	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
+	n := 0
+	begin := func(id, parent string, most registry.Most) error {
+		r := row(t, root, id)
+		r.Parent, r.Most = parent, most
+		must(t, a.Create(ctx, r, 100))
+		n++
+		_, err := b.Claim(ctx, id, 0, driver(n))
+		return err
+	}
+	must(t, begin("x", "", registry.Most{Children: 2, Total: 5}))
+	must(t, begin("x1", "x", registry.Most{Children: 3}))
+	must(t, begin("x2", "x", registry.Most{}))
+	refused(t, fault.Limit, begin("x3", "x", registry.Most{}))
+	must(t, a.Set(ctx, "x2", 1, registry.Completed, ""))
+	_, err := b.Claim(ctx, "x3", 0, driver(10))
+	must(t, err)
+	must(t, begin("x1a", "x1", registry.Most{}))
+	must(t, begin("x1b", "x1", registry.Most{}))
+	refused(t, fault.Limit, begin("x1c", "x1", registry.Most{}))
+	w.Die(driver(10))
+	_, err = b.Claim(ctx, "x1c", 0, driver(11))
+	must(t, err)
+	_, err = a.Claim(ctx, "x3", 1, driver(12)) // resumed, it would be one too many
+	refused(t, fault.Limit, err)
+	next := row(t, root, "x1d")
+	next.Parent, next.Continues = "x1", "x1c"
+	must(t, a.Create(ctx, next, 0))
+	_, err = a.Claim(ctx, "x1d", 0, driver(13))
+	must(t, err)
+	must(t, begin("y", "", registry.Most{Total: 1})) // of another root
+	refused(t, fault.Limit, begin("y1", "y", registry.Most{}))
+	live, err := a.Threads(ctx, registry.Filter{Live: true})
+	must(t, err)
+	if all, err := a.Threads(ctx, registry.Filter{}); err != nil || len(all) != len(live)+1 {
+		t.Errorf("%d of %d threads haven't ended, %v", len(live), len(all), err)
+	}
+}
 
 // races: of many who claim one epoch, one has it; of many children, as many are created as may be.
 func races(t *testing.T, w World) {
