@@ -306,10 +306,27 @@ func (p *Plan) fill(ctx context.Context, b *Base, schema *params.Schema) error {
 
 // inherited are the variables that the action gets: what the chain made, without those that led rye to programs.
 func (p *Plan) inherited(made *env.Env) []string {
-	return slices.DeleteFunc(made.List(), func(v string) bool {
+	list := slices.DeleteFunc(made.List(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "RYE_") && name != env.ModulePath
 	})
+	if id := p.thread(); id != "" {
+		list = append(list, env.Thread+"="+id)
+	}
+	return list
+}
+
+// thread returns the thread that the call is made by, "" for none.
+func (p *Plan) thread() string {
+	if d := p.call.Door; d != nil && d.Thread != "" {
+		return d.Thread
+	}
+	for c := p.caller; c != nil; c = c.above {
+		if d := c.call.Door; d != nil && d.Thread != "" {
+			return d.Thread
+		}
+	}
+	return ""
 }
 
 // Named are the names that rye itself gives to templates, where there is what they name.

@@ -20,6 +20,7 @@ import (
 
 // A Door is what makes a call. The zero Door can't ask.
 type Door struct {
+	Thread  string // "" outside of threads
 	Flow    Flow
 	Approve func(context.Context, *Question) (*Approval, error) // nil: there is no one to ask
 }

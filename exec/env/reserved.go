@@ -15,6 +15,9 @@ const ModulePath = "RYE_MODULE_PATH"
 // one that contains node_modules. Only rye sets it.
 const PackagePath = "RYE_PACKAGE_PATH"
 
+// Thread is the variable with the id of the thread that a tool is called by. Only rye sets it.
+const Thread = "RYE_THREAD"
+
 func refused(name, why string) error {
 	return fmt.Errorf("the variable %q can't be set: %s", name, why)
 }
@@ -59,7 +62,7 @@ func reserved(name string) error {
 }
 
 // ours lists the variables that rye and its launchers read.
-var ours = map[string]bool{"RYE_STORE": true, "RYE_OFFLINE": true, "RYE_TRUST": true, "RYE_KEY": true, "RYE_KEY_PASSPHRASE": true, ModulePath: true, PackagePath: true}
+var ours = map[string]bool{"RYE_STORE": true, "RYE_OFFLINE": true, "RYE_TRUST": true, "RYE_KEY": true, "RYE_KEY_PASSPHRASE": true, ModulePath: true, PackagePath: true, Thread: true}
 
 // reservedForInterpreters returns an error if the var of an interpreter may not have this name.
 func reservedForInterpreters(name string) error {

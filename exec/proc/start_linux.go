@@ -29,3 +29,28 @@ func Start(pid int) string {
 	}
 	return bootID() + "/" + string(f[start])
 }
+
+// Inherited returns a variable that a process above this one was started with, "" for none. A program can take it from the
+// environment of what it starts, but not from its own.
+func Inherited(name string) string {
+	const most = 100
+	for pid, n := os.Getppid(), 0; pid > 1 && n < most; n++ {
+		dir := "/proc/" + strconv.Itoa(pid)
+		vars, _ := os.ReadFile(dir + "/environ") // of another user's process there is none
+		for v := range bytes.SplitSeq(vars, []byte{0}) {
+			if value, ok := bytes.CutPrefix(v, []byte(name+"=")); ok && len(value) > 0 {
+				return string(value)
+			}
+		}
+		b, err := os.ReadFile(dir + "/stat")
+		if err != nil {
+			return ""
+		}
+		f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+		if len(f) < 2 {
+			return ""
+		}
+		pid, _ = strconv.Atoi(string(f[1]))
+	}
+	return ""
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/within"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
@@ -117,6 +118,11 @@ func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	job, err := detach.Receive(a.Stdin)
 	if err != nil {
 		return nil, err
+	}
+	if job.Child == nil {
+		if err := within.Denied("run", within.Thread(a.Env)); err != nil {
+			return nil, err
+		}
 	}
 	out, ok := a.Host.Stdout.Writer.(io.WriteCloser)
 	if !ok {

@@ -124,7 +124,8 @@ func (f *Flow) Door(a *Approver, thread, directive string) *consent.Door {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return &consent.Door{
-		Flow: consent.Flow{Directive: directive, Tools: slices.Clone(f.tools), Tags: slices.Clone(f.tags)},
+		Thread: thread,
+		Flow:   consent.Flow{Directive: directive, Tools: slices.Clone(f.tools), Tags: slices.Clone(f.tags)},
 		Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
 			return a.approve(ctx, thread, q)
 		},

@@ -1,0 +1,165 @@
+package token
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// A Use is what a chain is taken for.
+type Use struct {
+	Machine   key.Public // whose signature counts
+	Thread    string     // that begins with it
+	Parent    string     // the thread above that one; "" for any
+	Directive string
+	Set       cas.Digest
+	Now       time.Time
+}
+
+// A Chain is the tokens of a process, the first that of the thread at the top. A nil Chain allows everything: this process got
+// no tokens.
+type Chain struct {
+	texts []string
+	all   []*Token
+	taken time.Time
+}
+
+// Take verifies a chain, and returns it.
+func Take(texts []string, u Use) (*Chain, error) {
+	if len(texts) == 0 {
+		return nil, denied("there is no token")
+	}
+	if len(texts) > MaxChain {
+		return nil, fault.New(fault.TooDeep, "a chain of %d tokens: at most %d are allowed", len(texts), MaxChain).Try(more)
+	}
+	c := &Chain{texts: slices.Clone(texts), taken: u.Now}
+	for i, text := range texts {
+		t, err := Parse([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		if err := t.signed(u.Machine); err != nil {
+			return nil, err
+		}
+		if i == 0 && !t.Parent.IsZero() {
+			return nil, denied("the first token of the chain has a parent")
+		}
+		if i > 0 {
+			if err := t.below(c.all[i-1]); err != nil {
+				return nil, err
+			}
+		}
+		c.all = append(c.all, t)
+	}
+	last := c.Last()
+	switch {
+	case last.Audience != Audience:
+		return nil, denied("the token is for %q, not for a thread", last.Audience)
+	case last.Thread != u.Thread:
+		return nil, denied("the token is for the thread %s, not for %s", last.Thread, u.Thread).On("thread", last.Thread)
+	case last.Directive != u.Directive:
+		return nil, denied("the token is for %q, not for %q", last.Directive, u.Directive)
+	case u.Parent != "" && (len(c.all) < 2 || c.all[len(c.all)-2].Thread != u.Parent):
+		return nil, denied("the token was not given by the thread %s", u.Parent).On("thread", u.Parent)
+	case last.Set != u.Set:
+		return nil, fault.New(fault.LockMismatch, "the token is for another lock").On("set", last.Set.String()).
+			Because("expected "+last.Set.String(), "found    "+u.Set.String()).Try("rye lock --check")
+	case u.Now.Before(last.NotBefore):
+		return nil, denied("the token doesn't count before %s", last.NotBefore.Format(timeForm))
+	}
+	return c, c.Check(u.Now)
+}
+
+// more is where tokens are explained.
+const more = "rye docs threads"
+
+func denied(format string, args ...any) *fault.Error {
+	return fault.New(fault.Denied, format, args...).Try(more)
+}
+
+// signed checks the signature of the machine.
+func (t *Token) signed(machine key.Public) error {
+	_, err := t.Document.Check(func(f key.Fingerprint) (key.Public, bool) { return machine, f == machine.Fingerprint() })
+	if err != nil {
+		return fault.Wrap(err, "the token of the thread %s: %v", t.Thread, err)
+	}
+	return nil
+}
+
+// below checks that a token allows no more than the one before it.
+func (t *Token) below(p *Token) error {
+	switch {
+	case t.Parent != p.ID:
+		return denied("the tokens are no chain: the token of %s has another parent", t.Thread)
+	case t.Set != p.Set || t.Audience != p.Audience:
+		return denied("the token of %s is for another lock or audience than its parent", t.Thread)
+	case t.Expires.After(p.Expires) || t.NotBefore.Before(p.NotBefore):
+		return denied("the token of %s counts longer than its parent", t.Thread)
+	case t.Depth >= p.Depth:
+		return denied("the token of %s allows as many levels as its parent", t.Thread)
+	}
+	for _, c := range t.Grants.List() {
+		if !p.Grants.Covers(c) {
+			return denied("the token of %s grants %s, which its parent doesn't", t.Thread, c).On("permission", c.String())
+		}
+	}
+	return nil
+}
+
+// Last is the token of the thread that took the chain.
+func (c *Chain) Last() *Token { return c.all[len(c.all)-1] }
+
+// Texts are the tokens as they were given.
+func (c *Chain) Texts() []string {
+	if c == nil {
+		return nil
+	}
+	return slices.Clone(c.texts)
+}
+
+// Check refuses a chain whose time is over. It is asked before each call.
+func (c *Chain) Check(now time.Time) error {
+	if c == nil {
+		return nil
+	}
+	last := c.Last()
+	if now.Sub(c.taken) < last.Expires.Sub(c.taken) {
+		return nil
+	}
+	return fault.New(fault.Expired, "the token of the thread %s has expired: it counted until %s", last.Thread, last.Expires.Format(timeForm)).
+		On("thread", last.Thread).Try(fault.Command("rye run", last.Directive))
+}
+
+// Give returns the chain for a thread that this one starts in another process: own for the thread that starts it if that has no
+// tokens, and one for the new thread.
+func (c *Chain) Give(machine key.Private, own, child *Token, now time.Time) ([]string, error) {
+	texts := c.Texts()
+	parent := own
+	if c != nil {
+		parent = c.Last()
+	} else {
+		text, err := own.Encode(machine, now)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	child.Parent = parent.ID
+	if child.Expires.After(parent.Expires) {
+		child.Expires = parent.Expires
+	}
+	child.Depth = min(child.Depth, parent.Depth-1)
+	text, err := child.Encode(machine, now)
+	return append(texts, text), err
+}
+
+// sorted are the capabilities of a set as the document has them.
+func sorted(s capability.Set) []string {
+	texts := s.Strings()
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}

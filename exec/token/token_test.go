@@ -1,0 +1,233 @@
+package token_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/token"
+	"github.com/rye-build/rye/manifest/key/keytest"
+)
+
+var update = flag.Bool("update", false, "write testdata")
+
+var (
+	machine = keytest.Seeded(1)
+	noon    = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	lock    = cas.Sum([]byte("rye.lock"))
+)
+
+const (
+	top   = "acme/plan-1795000000-a2b3c"
+	child = "acme/step-1795000001-k3v9q"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func set(t testing.TB, texts ...string) capability.Set {
+	t.Helper()
+	s, err := capability.ParseSet(texts)
+	must(t, err)
+	return s
+}
+
+// fixed makes a token's bytes depend on nothing but what it says.
+func fixed(t *token.Token, unique string) *token.Token {
+	t.Unique = unique
+	return t
+}
+
+// pair is a thread's token, and that of a child.
+func pair(t testing.TB) (own, below *token.Token) {
+	own = fixed(token.New(nil, top, "directive:acme/plan", lock, set(t, "rye.execute.tool.acme.*", "rye.load.knowledge.*"), 10, noon, time.Hour), "aaaaaaaaaaaaaaaaaaaaaaaaaa")
+	below = fixed(token.New(nil, child, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 5, noon, 30*time.Minute), "bbbbbbbbbbbbbbbbbbbbbbbbbb")
+	return own, below
+}
+
+func use() token.Use {
+	return token.Use{Machine: machine.Public(), Thread: child, Parent: top, Directive: "directive:acme/step", Set: lock, Now: noon.Add(time.Minute)}
+}
+
+// TestVectors: tokens have the bytes that they had, and are taken.
+func TestVectors(t *testing.T) {
+	own, below := pair(t)
+	var none *token.Chain
+	texts, err := none.Give(machine, own, below, noon)
+	must(t, err)
+	if len(texts) != 2 {
+		t.Fatalf("%q", texts)
+	}
+	for i, name := range []string{"plan.token", "step.token"} {
+		path := filepath.Join("testdata", name)
+		if *update {
+			must(t, os.MkdirAll("testdata", 0o755))
+			must(t, os.WriteFile(path, []byte(texts[i]), 0o644))
+		}
+		want, err := os.ReadFile(path)
+		must(t, err)
+		if texts[i] != string(want) {
+			t.Errorf("%s:\n%s\nwant:\n%s", name, texts[i], want)
+		}
+	}
+	c, err := token.Take(texts, use())
+	must(t, err)
+	if last := c.Last(); last.Thread != child || last.Depth != 5 || last.Grants.Strings()[0] != "execute:tool:acme/echo" || last.Parent != own.ID ||
+		!slices.Equal(c.Texts(), texts) || !last.Expires.Equal(noon.Add(30*time.Minute+time.Second)) {
+		t.Errorf("%+v", last)
+	}
+}
+
+// TestTime: a chain counts up to its end, and setting the clock changes nothing once it was taken.
+func TestTime(t *testing.T) {
+	own, below := pair(t)
+	var none *token.Chain
+	texts, err := none.Give(machine, own, below, noon)
+	must(t, err)
+	u := use()
+	u.Now = time.Now() // years after or before
+	if _, err := token.Take(texts, u); err == nil {
+		t.Error("taken at another time")
+	}
+	now := time.Now()
+	own, below = token.New(nil, top, "directive:acme/plan", lock, set(t), 10, now, time.Hour), token.New(nil, child, "directive:acme/step", lock, set(t), 5, now, 10*time.Second)
+	texts, err = none.Give(machine, own, below, now)
+	must(t, err)
+	u.Now = now
+	c, err := token.Take(texts, u)
+	must(t, err)
+	for after, ok := range map[time.Duration]bool{0: true, 9 * time.Second: true, 12 * time.Second: false, -time.Hour: true} {
+		if err := c.Check(now.Add(after)); (err == nil) != ok || err != nil && fault.CodeOf(err) != fault.Expired {
+			t.Errorf("after %s: %v", after, err)
+		}
+	}
+	must(t, none.Check(now))
+}
+
+// TestRefused: what isn't exactly a chain for this thread is refused, with what is wrong.
+func TestRefused(t *testing.T) {
+	encode := func(k int, change func(*token.Token)) string {
+		own, below := pair(t)
+		tk := own
+		if k > 0 {
+			_, err := own.Encode(machine, noon)
+			must(t, err)
+			tk = below
+			tk.Parent = own.ID
+		}
+		if change != nil {
+			change(tk)
+		}
+		by := machine
+		if k == 9 {
+			by = keytest.Seeded(2)
+		}
+		text, err := tk.Encode(by, noon)
+		must(t, err)
+		return text
+	}
+	first, good := encode(0, nil), encode(1, nil)
+	now := func(at time.Time) func(*token.Use) { return func(u *token.Use) { u.Now = at } }
+	same := func(*token.Use) {}
+	for name, c := range map[string]struct {
+		texts []string
+		use   func(*token.Use)
+		code  fault.Code
+		text  string
+	}{
+		"none":            {nil, same, fault.Denied, "no token"},
+		"long":            {slices.Repeat([]string{first}, 17), same, fault.TooDeep, "at most 16"},
+		"expired":         {[]string{first, good}, now(noon.Add(31 * time.Minute)), fault.Expired, "has expired"},
+		"early":           {[]string{first, good}, now(noon.Add(-time.Second)), fault.Denied, "doesn't count before"},
+		"audience":        {[]string{encode(0, func(t *token.Token) { t.Audience = "web" }), good}, same, fault.Denied, ""},
+		"audiences":       {[]string{encode(0, func(t *token.Token) { t.Audience = "web"; t.Thread = child; t.Directive = "directive:acme/step" })}, func(u *token.Use) { u.Parent = "" }, fault.Denied, `is for "web"`},
+		"other thread":    {[]string{first, good}, func(u *token.Use) { u.Thread = "acme/step-1-zzzzz" }, fault.Denied, "is for the thread"},
+		"other directive": {[]string{first, good}, func(u *token.Use) { u.Directive = "directive:acme/other" }, fault.Denied, "directive:acme/other"},
+		"other parent":    {[]string{first, good}, func(u *token.Use) { u.Parent = "acme/plan-1-zzzzz" }, fault.Denied, "was not given by"},
+		"other set":       {[]string{first, good}, func(u *token.Use) { u.Set = cas.Sum([]byte("x")) }, fault.LockMismatch, "another lock"},
+		"no set":          {[]string{first, encode(1, func(t *token.Token) { t.Set = cas.Digest{} })}, func(u *token.Use) { u.Set = cas.Digest{} }, fault.Denied, "another lock or audience"},
+		"widened":         {[]string{first, encode(1, func(x *token.Token) { x.Grants = set(t, "rye.execute.tool.acme.echo", "rye.sign.*") })}, same, fault.Denied, "grants sign:*"},
+		"longer":          {[]string{first, encode(1, func(t *token.Token) { t.Expires = noon.Add(2 * time.Hour) })}, same, fault.Denied, "longer"},
+		"earlier":         {[]string{first, encode(1, func(t *token.Token) { t.NotBefore = noon.Add(-time.Hour) })}, same, fault.Denied, "longer"},
+		"deep":            {[]string{first, encode(1, func(t *token.Token) { t.Depth = 10 })}, same, fault.Denied, "levels"},
+		"re-parented":     {[]string{encode(0, func(t *token.Token) { t.Unique = "cccccccccccccccccccccccccc" }), good}, same, fault.Denied, "no chain"},
+		"cut off":         {[]string{good}, same, fault.Denied, "has a parent"},
+		"the parent's":    {[]string{first}, same, fault.Denied, "is for the thread"},
+		"other machine":   {[]string{first, encode(9, nil)}, same, fault.UntrustedKey, "unknown keys"},
+		"unsigned":        {[]string{first, good[strings.Index(good, "\n")+1:]}, same, fault.Unsigned, ""},
+		"changed":         {[]string{first, strings.Replace(good, "depth: 5", "depth: 6", 1)}, same, "", ""},
+		"garbage":         {[]string{first, "x"}, same, fault.Parsing, "invalid token"},
+	} {
+		u := use()
+		c.use(&u)
+		_, err := token.Take(c.texts, u)
+		if err == nil || c.code != "" && fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
+		}
+	}
+}
+
+// TestGive: a chain that is given on is never wider, longer or deeper than it was, and has at most 16 tokens.
+func TestGive(t *testing.T) {
+	own, below := pair(t)
+	var none *token.Chain
+	texts, err := none.Give(machine, own, below, noon)
+	must(t, err)
+	u := use()
+	c, err := token.Take(texts, u)
+	must(t, err)
+	next := token.New(nil, top, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
+	texts, err = c.Give(machine, nil, next, noon)
+	must(t, err)
+	u.Thread, u.Parent = top, child
+	if c, err = token.Take(texts, u); err != nil || c.Last().Depth != 4 || c.Last().Expires.After(below.Expires) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	wider := token.New(nil, top, "directive:acme/step", lock, set(t, "rye.*"), 3, noon.Add(time.Minute), time.Minute)
+	texts, err = c.Give(machine, nil, wider, noon)
+	must(t, err)
+	u.Parent = ""
+	if _, err := token.Take(texts, u); fault.CodeOf(err) != fault.Denied {
+		t.Errorf("wider: %v", err)
+	}
+}
+
+// FuzzParse: a token that is read is written in the same bytes, and nothing makes Take panic.
+func FuzzParse(f *testing.F) {
+	own, below := pair(f)
+	var none *token.Chain
+	texts, err := none.Give(machine, own, below, noon)
+	must(f, err)
+	for _, text := range texts {
+		f.Add([]byte(text))
+		f.Add([]byte(text[strings.Index(text, "\n")+1:]))
+	}
+	f.Add([]byte("rye: \"token/2\"\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = token.Take([]string{texts[0], string(b)}, use())
+		tk, err := token.Parse(b)
+		if err != nil {
+			return
+		}
+		lines := tk.Signatures
+		again := *tk
+		text, err := again.Encode(machine, noon)
+		must(t, err)
+		body := []byte(text[strings.Index(text, "\n")+1:])
+		if len(lines) == 0 && !bytes.Equal(body, b) || again.ID != tk.ID {
+			t.Errorf("%q\nis written as\n%q", b, body)
+		}
+	})
+}
