@@ -146,6 +146,9 @@ func (t *thread) guard(ctx context.Context, c *toolCall, text string) (err error
 	if len(text) > agent.MaxGuarded {
 		c.Result.Artifact = c.Result.Result
 		c.artifact = &transcript.Artifact{Call: c.Record, Digest: c.Result.Result, Media: "application/json", Content: text}
+		if t.plan.Graph != nil { // which takes all of it
+			return nil
+		}
 		if c.text, err = t.Agents().Guard(ctx, c.Name, t.calls.Artifacts.Keep(text), text, t.share()); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas"
@@ -47,6 +48,7 @@ type Call struct {
 	Child  string       // the id of that thread
 	Begun  bool         // the record says so
 	Chosen bool         // rye itself chooses its directive
+	Group  *Group       // that it belongs to; nil for none
 	Part   int64        // of what is left of the budget that thread may have one such part, unless it says how much
 
 	Result transcript.CallResult
@@ -84,8 +86,22 @@ func (m *Maker) Returned() map[string]any {
 	return m.returned
 }
 
+// Return makes values the outputs.
+func (m *Maker) Return(values map[string]any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.returned = values
+}
+
 // Make makes a call, and returns what came of it as JSON.
 func (c *Call) Make(ctx context.Context) (text string, err error) {
+	if c.Group != nil {
+		return c.Group.make(ctx, c)
+	}
+	return c.begin(ctx)
+}
+
+func (c *Call) begin(ctx context.Context) (text string, err error) {
 	began := time.Now()
 	out, err := c.do(ctx)
 	if ctx.Err() != nil {
@@ -274,6 +290,10 @@ func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, 
 		return c.Refuse(err)
 	}
 	c.Risk = it.Model.Tool.Risk.String()
+	if graph.Is(it.Model.Tool) && !dry {
+		m.walks(c, given)
+		return c
+	}
 	c.do = func(ctx context.Context) (*Outcome, error) { return m.execute(ctx, it, given, dry) }
 	return c
 }
@@ -305,6 +325,12 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 	c.Child = m.NewID(c.Spawn.Directive.ID)
 	c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }
 	return nil
+}
+
+// walks makes a call one that runs a graph as a thread.
+func (m *Maker) walks(c *Call, given object) {
+	c.Spawn, c.Child = &spawn.Child{Directive: c.Ref, Inputs: given}, m.NewID(c.Ref.ID)
+	c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }
 }
 
 // Text returns the text of a directive, with its inputs filled in, or of knowledge.
