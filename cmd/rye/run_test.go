@@ -76,7 +76,7 @@ func TestModelScripts(t *testing.T) {
 		return setup(env)
 	}
 	p.Cmds["held"], p.Cmds["release"] = gates.held, gates.release
-	p.Cmds["threadid"], p.Cmds["firstthread"] = threadID, firstThreadOf
+	p.Cmds["threadid"], p.Cmds["firstthread"], p.Cmds["lastthread"] = threadID, firstThreadOf, lastThreadOf
 	testscript.Run(t, p)
 }
 
@@ -108,8 +108,17 @@ func threadID(ts *testscript.TestScript, neg bool, args []string) {
 
 // firstThreadOf is "firstthread FILE VAR": the variable is the id of the first thread of a list in JSON.
 func firstThreadOf(ts *testscript.TestScript, neg bool, args []string) {
+	listedThreadOf(ts, neg, args, false)
+}
+
+// lastThreadOf is firstThreadOf for the last one.
+func lastThreadOf(ts *testscript.TestScript, neg bool, args []string) {
+	listedThreadOf(ts, neg, args, true)
+}
+
+func listedThreadOf(ts *testscript.TestScript, neg bool, args []string, last bool) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: firstthread FILE VAR")
+		ts.Fatalf("usage: firstthread|lastthread FILE VAR")
 	}
 	var answer struct {
 		Data struct {
@@ -122,7 +131,11 @@ func firstThreadOf(ts *testscript.TestScript, neg bool, args []string) {
 	if len(answer.Data.Threads) == 0 {
 		ts.Fatalf("no threads in %s", args[0])
 	}
-	ts.Setenv(args[1], answer.Data.Threads[0].Thread)
+	at := 0
+	if last {
+		at = len(answer.Data.Threads) - 1
+	}
+	ts.Setenv(args[1], answer.Data.Threads[at].Thread)
 }
 
 // runWords are those of rye run: a project with a directive, signed by the home's key, whose model says one thing.

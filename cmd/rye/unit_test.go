@@ -411,6 +411,9 @@ func TestSchemas(t *testing.T) {
 	for path, args := range threadWords(t, home) {
 		words[path] = args
 	}
+	for path, args := range approvalWords(t, home) {
+		words[path] = args
+	}
 	words["exec"], words["build"], words["run"] = execWords(t), buildWords(t, home), runWords(t, home)
 	words["thread resume"], words["thread list"] = resumeWords(t, home), words["run"][:2]
 	words["thread replay"] = words["thread resume"][:3]

@@ -52,6 +52,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
 
@@ -172,7 +173,8 @@ func (f *Filter) takes(r *Request) bool {
 
 // Approvals are a journal of requests. They are safe for many goroutines and processes. Returned requests are the caller's.
 type Approvals interface {
-	// Make adds a request that pends for r.Span from now, unless same finds one that is good instead, and returns it. It fills in
+	// Make adds a request that pends for r.Span from now, unless same finds one that is good instead, an approved one first, and
+	// returns it. It fills in
 	// r's ID, State and times. params is what is kept sealed; nil for nothing.
 	Make(ctx context.Context, r *Request, params []byte, same func(*Request) bool) (*Request, error)
 	// Do makes a step. One that doesn't follow the state which the request has is CONFLICT, or EXPIRED if it came too late. An
@@ -241,6 +243,14 @@ func Await(ctx context.Context, a Approvals, id string) (r *Request, err error) 
 		return r.State != Pending, nil
 	})
 	return r, err
+}
+
+// Asks is what is asked: the question of a gate, or why a call is asked about.
+func (r *Request) Asks() string {
+	if r.Kind == Gate {
+		return r.Text
+	}
+	return (&consent.Question{Risk: r.Risk, Lines: r.Lines}).Why()
 }
 
 // Refused returns why a request doesn't let its call be made; nil if it does, or waits.

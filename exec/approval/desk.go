@@ -7,8 +7,10 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/audit/redact"
 	"github.com/rye-build/rye/exec/consent"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -26,6 +28,27 @@ type Desk struct {
 	Ask func(context.Context, *Request, *consent.Question) (Answer, error)
 	// Command is what goes on with the call once it is approved, for the error ErrWaits.
 	Command string
+}
+
+// At returns the desk of a session. Its journal, which the caller closes, is in the user's state directory.
+func At(s *session.Session, now func() time.Time, door string) (*Desk, *Local, error) {
+	state := s.State()
+	if state.Err != nil {
+		return nil, nil, state.Err
+	}
+	l := Open(state.Path, now, logOf{s}, nil)
+	return &Desk{Approvals: l, Project: s.Root(), Set: s.Set(), Door: door}, l, nil
+}
+
+// logOf is the audit log of a session, which is opened when it is first needed.
+type logOf struct{ *session.Session }
+
+func (l logOf) Ask(ctx context.Context, a *record.Approval) error {
+	k, err := l.Kernel()
+	if err != nil {
+		return err
+	}
+	return k.Log.Ask(ctx, a)
 }
 
 // An Answer is what a person says.
@@ -100,11 +123,11 @@ func (d *Desk) Waiting(r *Request, q *consent.Question) *fault.Error {
 	}
 	e.On("request", r.ID).On("expires", r.Expires.Format(time.RFC3339)).From(ErrWaits)
 	e.Because("the request " + r.ID + " waits for an answer until " + r.Expires.Format(time.RFC3339))
-	e.Hint = nil
-	e.Try(fault.Command("rye approve", r.ID))
+	first := []string{fault.Command("rye approve", r.ID)}
 	if d.Command != "" {
-		e.Try(d.Command)
+		first = append(first, d.Command)
 	}
+	e.Hint = append(first, e.Hint...)
 	return e
 }
 

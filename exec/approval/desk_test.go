@@ -42,7 +42,7 @@ func TestNoWait(t *testing.T) {
 	_, err := d.Approve(t.Context(), question(), "")
 	id := pending(t, l)
 	e := fault.Of(err)
-	if !errors.Is(err, approval.ErrWaits) || e.Code != fault.Approval || e.Details["request"] != id || strings.Join(e.Hint, ";") != "rye approve "+id+";rye exec acme/pay" {
+	if !errors.Is(err, approval.ErrWaits) || e.Code != fault.Approval || e.Details["request"] != id || strings.Join(e.Hint, ";") != "rye approve "+id+";rye exec acme/pay;rye trust check tool:acme/pay" {
 		t.Fatalf("%v, %v, %v", err, e.Details, e.Hint)
 	}
 	_, err = d.Approve(t.Context(), question(), "")

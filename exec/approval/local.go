@@ -221,7 +221,7 @@ func (l *Local) Make(ctx context.Context, r *Request, params []byte, same func(*
 		}
 		if len(found) > 0 {
 			sortNewest(found)
-			made = found[0]
+			made = found[max(0, slices.IndexFunc(found, func(q *Request) bool { return q.State == Approved }))]
 			return records, nil
 		}
 		q := *r

@@ -148,6 +148,15 @@ func (s *Session) Loops() *loop.Host {
 	return &loop.Host{Machine: Machine(s.o.Self, s.o.Host.Vars), Self: guest(s.o.Self, "loop")}
 }
 
+// Root is that of the project; "" outside of any.
+func (s *Session) Root() string { return s.w.Root.Root }
+
+// State is the directory of what can't be made again.
+func (s *Session) State() workspace.Place { return s.w.State }
+
+// Principal is who calls; "" if the system doesn't say.
+func (s *Session) Principal() string { return s.principal }
+
 // Threads is the directory of the threads of the project, or outside of any of the user.
 func (s *Session) Threads() string {
 	if s.w.Root.Root != "" {

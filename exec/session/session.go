@@ -101,7 +101,7 @@ func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, e
 	if keys := w.UserSpace().Below("keys"); o.Keys.Dir == "" && keys.Err == nil {
 		o.Keys.Dir = keys.Path
 	}
-	s := &Session{w: w, o: o, principal: principal(), clock: statcache.NewClock()}
+	s := &Session{w: w, o: o, principal: User(), clock: statcache.NewClock()}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -119,8 +119,8 @@ func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, e
 // LockPath is the file of the lock, whether there is one or not.
 func (s *Session) LockPath() string { return s.lock.LockPath() }
 
-// principal is who calls, for the record; "" if the system doesn't say.
-func principal() string {
+// User is who calls, for the record; "" if the system doesn't say.
+func User() string {
 	u, err := user.Current()
 	if err != nil || record.CheckText("principal", u.Username) != nil {
 		return ""

@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/models"
@@ -115,14 +117,19 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 		}
 		calls = calls[1:]
 	}
+	waits := make([]error, len(calls)) // the others end first
 	err = cas.Parallel(ctx, workers, len(calls), func(ctx context.Context, i int) error {
 		text, err := calls[i].Make(ctx)
+		if errors.Is(err, approval.ErrWaits) {
+			waits[i] = err
+			return nil
+		}
 		if err != nil {
 			return err
 		}
 		return t.guard(ctx, calls[i], text)
 	})
-	return errors.Join(err, t.appendResults(calls))
+	return errors.Join(err, t.appendResults(calls), cmp.Or(waits...))
 }
 
 // appendResults records what came of calls, up to the first that isn't over: results keep their order in the record.
@@ -146,9 +153,6 @@ func (t *thread) guard(ctx context.Context, c *toolCall, text string) (err error
 	if len(text) > agent.MaxGuarded {
 		c.Result.Artifact = c.Result.Result
 		c.artifact = &transcript.Artifact{Call: c.Record, Digest: c.Result.Result, Media: "application/json", Content: text}
-		if t.plan.Graph != nil { // which takes all of it
-			return nil
-		}
 		if c.text, err = t.Agents().Guard(ctx, c.Name, t.calls.Artifacts.Keep(text), text, t.share()); err != nil {
 			return err
 		}

@@ -35,9 +35,7 @@ func (t *thread) own() bool { return t.plan.Owned && !t.foreign && (t.parent == 
 // fund opens the account of the thread. Of what its parent has left it gets what it asks for, or as much as there is; if neither
 // the directive nor the caller says how much, a share of that.
 func (t *thread) fund(ctx context.Context) error {
-	wanted := t.limits.Spend
-	open := func(part int64) error {
-		t.limits.Spend = min(wanted, part)
+	open := func() error {
 		if err := t.Ledger.Do(ctx, ledger.Open(t.id, t.parentID(), t.seat.Epoch, t.limits.Budget(), t.Now())); err != nil {
 			return err
 		}
@@ -45,9 +43,22 @@ func (t *thread) fund(ctx context.Context) error {
 		return nil
 	}
 	if t.parent == nil {
-		return open(limits.Unlimited)
+		return open()
 	}
-	return t.parent.money.Part(ctx, t.part, open)
+	wanted := t.limits.Spend
+	for try := 0; ; try++ {
+		left, err := t.parent.money.Left(ctx)
+		if err != nil {
+			return err
+		}
+		if left != limits.Unlimited {
+			t.limits.Spend = min(wanted, left/max(t.part, 1))
+		}
+		const tries = 100 // siblings take from the same budget at once
+		if err := open(); !ledger.IsShort(err) || try == tries {
+			return err
+		}
+	}
 }
 
 // runChild runs a child to its end. A child that was begun by another process goes on.
@@ -55,6 +66,9 @@ func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, e
 	r, err := t.rejoin(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if r.Status == Waiting {
+		return nil, r.Error
 	}
 	spent := int64(math.Round((r.Cost.Spend + r.Cost.Below) * limits.Nano))
 	t.money.Child(spent)

@@ -20,6 +20,7 @@
 //
 //	completed     the loop ended it with a result and, where the directive declares outputs, with all of them
 //	error         the model can't be reached, or the loop fails
+//	waiting       a call of it waits for an approval: Resume goes on, with the answer or without
 //	interrupted   a limit or the budget is reached, or its user stops it: Resume goes on
 //	cancelled     its user doesn't want it any more
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/drive"
@@ -91,8 +92,10 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	if t.continues != "" || t.origin.Format != "" {
 		t.calls.Remember(ctx, t.Dir, t.continues, t.under, t.id)
 	}
+	program := t.plan.Program
+	program.Config, program.Ask = map[string]any{"outputs": t.declaresOutputs(), "handoff_at": t.plan.Handoff.Threshold}, t.ask
 	t.tell("")
-	end, err := t.steps(running)
+	end, err := t.Loops.Run(running, program)
 	cancelled := err != nil && running.Err() != nil && fault.CodeOf(err) == fault.Cancelled // not all that ends with a context says why
 	if why := context.Cause(running); cancelled && ctx.Err() == nil && !errors.Is(why, recorder.ErrTime) {
 		err = why // killed, or driven by another process
@@ -117,7 +120,7 @@ func (t *thread) timeOver(ctx context.Context) error {
 	return t.stop(ctx, limit, nil)
 }
 
-func (t *thread) declaresOutputs() bool { return len(t.plan.Says.Outputs) > 0 }
+func (t *thread) declaresOutputs() bool { return len(t.plan.Directive.Model.Directive.Outputs) > 0 }
 
 // newThread returns a thread that has neither a plan nor a record.
 func (e *Engine) newThread(s *Start) *thread {
@@ -208,14 +211,25 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	if t.unwritten != nil {
 		return t.stay(ctx, r, t.unwritten)
 	}
-	if r.Status == Continued {
+	var last transcript.Payload
+	switch r.Status {
+	case Completed:
+		r.Success = true
+		last = transcript.Completed{Result: r.Result, Outputs: r.Outputs, Cost: cost}
+	case Continued:
 		if r.Next = t.id; t.recorder.Writes() { // the id is not compared
 			if r.Next, err = t.handTo(ctx); err != nil {
 				return t.stay(ctx, r, err)
 			}
 		}
+		last = transcript.HandedOff{Next: r.Next, Reason: "context", Cost: cost}
+	case Interrupted, Waiting:
+		last = results.Stopped(r.Status, why)
+	case Cancelled, results.Killed:
+		last = transcript.Cancelled{Reason: why.Text, Killed: r.Status == results.Killed, Cost: cost}
+	default:
+		last = transcript.Failed{Error: *results.Recorded(why), Cost: cost}
 	}
-	last := r.Last(cost)
 	if err := t.afterEnd(over, r, why); err != nil {
 		return t.stay(ctx, r, err)
 	}
@@ -226,7 +240,7 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 		return r, nil
 	}
 	_ = results.Summarise(ctx, t.seat.Dir, t.machine, r.Status) // nothing needs it, and a full disk takes no result away
-	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted, t.Now()), t.seat.Leave(ctx, registry.State(r.Status), r.Next))
+	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting, t.Now()), t.seat.Leave(ctx, registry.State(r.Status), r.Next))
 }
 
 // stay leaves a thread as it is that didn't get beyond its record, or that another process drives by now.
@@ -261,6 +275,9 @@ func (t *thread) outcome(ctx context.Context, r *Result, end *loop.End, err erro
 	case asked != nil:
 		r.Status = asked.Status()
 		return fault.Of(asked)
+	case errors.Is(err, approval.ErrWaits):
+		r.Status = Waiting
+		return fault.Of(err)
 	case ctx.Err() != nil:
 		r.Status = Interrupted
 		return fault.New(fault.Cancelled, "the thread was interrupted").From(context.Cause(ctx))

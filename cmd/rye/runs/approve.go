@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -11,7 +12,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/consent"
+	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/signing"
@@ -36,24 +39,68 @@ func show(a *cli.App, q *consent.Question) {
 	}
 }
 
-// door asks about the one call of rye exec. --yes answers.
-func (c *execRun) door(a *cli.App) *consent.Door {
+// door asks about the one call of rye exec. --yes answers. Without a terminal the call makes a request, and the same command
+// finds its answer.
+func (c *execRun) door(a *cli.App, s *Opened) *consent.Door {
 	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
 		if a.Globals.Yes && !q.Separate {
 			return &consent.Approval{By: "--yes"}, nil
 		}
-		if !a.CanAsk() || q.Separate {
-			return nil, consent.Required(q).Try(a.With("--yes"))
-		}
-		show(a, q)
-		switch line, err := a.Ask(ctx, "run it?", "[y/N]"); {
-		case err != nil:
+		d, requests, err := approval.At(s.Session, a.Now, approval.Exec)
+		if err != nil {
 			return nil, err
-		case line == "y" || line == "yes":
-			return &consent.Approval{By: "terminal"}, nil
 		}
-		return nil, fault.New(fault.Approval, "%q was not approved", q.Ref).On("ref", q.Ref.String())
+		s.also = append(s.also, requests) // the call is yet to be made
+		d.NoWait, d.Command = true, "rye "+cli.JoinArgs(a.Args)
+		if a.CanAsk() {
+			d.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
+				show(a, q)
+				line, err := a.Ask(ctx, "run it?", "[y/N]")
+				return approval.Answer{Yes: line == "y" || line == "yes", By: q.Principal, Through: "terminal"}, err
+			}
+		}
+		got, err := d.Approve(ctx, q, "")
+		if errors.Is(err, approval.ErrWaits) && !q.Separate {
+			err = fault.Of(err).Try(a.With("--yes"))
+		}
+		return got, err
 	}}
+}
+
+// approver returns what approves the calls of threads.
+func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign approve.Sign) (*approve.Approver, error) {
+	approver, err := approve.New(allow, asks(a, v), sign)
+	if err != nil {
+		return nil, err
+	}
+	d, requests, err := approval.At(o.Session, a.Now, approval.Thread)
+	if err != nil {
+		return nil, err
+	}
+	o.also = append(o.also, requests)
+	approver.Use(d)
+	return approver, nil
+}
+
+// follow waits for the approvals that a thread has stopped for, and lets it go on.
+func follow(ctx context.Context, a *cli.App, e *thread.Engine, r *thread.Result, how *thread.Resume) (*thread.Result, error) {
+	for r.Status == thread.Waiting {
+		id, _ := r.Error.Details["request"].(string)
+		a.Term.Note("%s: waiting for an answer until %v: %s", r.Error.Text, r.Error.Details["expires"], fault.Command("rye approve", id))
+		if err := how.Approver.Await(ctx, r.Error); err != nil {
+			if ctx.Err() != nil { // it goes on waiting
+				return r, nil
+			}
+			return nil, err
+		}
+		how.Thread = r.Thread
+		next, err := e.Resume(ctx, how)
+		if err != nil {
+			return next, err
+		}
+		r = next
+	}
+	return r, nil
 }
 
 // asks returns what asks about the calls of a thread; nil without a terminal.

@@ -47,6 +47,9 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			args = append(args, flag+"="+value)
 		}
 	}
+	if c.NoWait {
+		args = append(args, "--no-wait")
+	}
 	if c.Events {
 		args = append(args, "--events")
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/approve"
 )
 
 type resumeRun struct {
@@ -16,6 +15,7 @@ type resumeRun struct {
 	Limit     []string `placeholder:"NAME=N" sep:"none" help:"Limit to use from here on (repeatable)."`
 	Allow     []string `placeholder:"REF" sep:"none" help:"Approve calls of this tool beforehand (glob, repeatable)."`
 	AllowSign bool     `help:"Let the model ask to sign items with your key."`
+	NoWait    bool     `help:"Stop the thread at a call that waits for an approval."`
 	Events    bool     `help:"Write each recorded event to standard error as a line of JSON."`
 	Pinned    bool     `help:"Run the locked version despite changes in the working tree."`
 	Unlocked  bool     `help:"Run without a lock (refused in CI)."`
@@ -35,7 +35,7 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	defer done()
 	v := live.Watch(a, c.Events)
 	defer v.End()
-	approver, err := approve.New(c.Allow, asks(a, v), signer(a, v, c.KeyFlag, c.AllowSign))
+	approver, err := s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign))
 	if err != nil {
 		return nil, err
 	}

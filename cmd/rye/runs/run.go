@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -21,7 +19,6 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/approve"
 )
 
 type runRun struct {
@@ -33,6 +30,7 @@ type runRun struct {
 	Limit     []string `placeholder:"NAME=N" sep:"none" help:"Limit to use instead of the directive's (repeatable)."`
 	Allow     []string `placeholder:"REF" sep:"none" help:"Approve calls of this tool beforehand (glob, repeatable)."`
 	AllowSign bool     `help:"Let the model ask to sign items with your key."`
+	NoWait    bool     `help:"Stop the thread at a call that waits for an approval."`
 	Write     bool     `help:"Write the item that the directive returns, and sign it."`
 	Events    bool     `help:"Write each recorded event to standard error as a line of JSON."`
 	Pinned    bool     `help:"Run the locked version despite changes in the working tree."`
@@ -66,9 +64,6 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 		return nil, err
 	}
 	defer s.Close()
-	if err := runs(ctx, a, s, ref); err != nil {
-		return nil, err
-	}
 	if c.Async {
 		return c.detach(ctx, a, s, ref)
 	}
@@ -84,7 +79,7 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 	defer done()
 	v := live.Watch(a, c.Events)
 	defer v.End()
-	approver, err := approve.New(c.Allow, asks(a, v), signer(a, v, c.KeyFlag, c.AllowSign))
+	approver, err := s.approver(a, v, c.Allow, signer(a, v, c.KeyFlag, c.AllowSign))
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +98,9 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 		}
 	}
 	r, err := engine.Run(ctx, start)
+	if err == nil && !c.NoWait && start.Replay == "" {
+		r, err = follow(ctx, a, engine, r, &thread.Resume{Approver: approver, Live: start.Live})
+	}
 	if err != nil {
 		return nil, broken(a, r, err)
 	}
@@ -130,36 +128,20 @@ func (o *Opened) engine(a *cli.App) (*thread.Engine, func(), error) {
 	}, nil
 }
 
-// ref reads the argument.
+// ref reads the argument: exec runs tools.
 func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 	text := c.Ref
 	if !strings.Contains(text, ":") {
 		text = "directive:" + text
 	}
 	ref, err := model.ParseRef(text)
-	if err == nil && ref.Kind != "directive" && ref.Kind != "tool" {
+	if err == nil && ref.Kind == "tool" {
+		err = fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref", ref.String()).
+			Try("rye exec " + cli.JoinArgs(slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "run" })))
+	} else if err == nil && ref.Kind != "directive" {
 		err = fault.New(fault.Validation, "%q is not a directive", ref).On("ref", ref.String()).Try(fault.Command("rye show", ref.String()))
 	}
 	return ref, err
-}
-
-// runs refuses a tool that is no graph: exec runs those.
-func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) error {
-	if ref.Kind != "tool" {
-		return nil
-	}
-	it, err := s.Item(ctx, ref)
-	if err != nil {
-		return Reworded(a, err)
-	}
-	if graph.Is(it.Model.Tool) {
-		return nil
-	}
-	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "run" })
-	for i, arg := range args {
-		args[i] = cmp.Or(map[string]string{"-i": "-p", "--inputs": "--params"}[arg], arg)
-	}
-	return fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref", ref.String()).Try("rye exec " + cli.JoinArgs(args))
 }
 
 func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type mode struct {
 type Opened struct {
 	*session.Session
 	close func()
+	also  []io.Closer
 }
 
 func (c *mode) open(ctx context.Context, a *cli.App) (*Opened, error) {
@@ -56,12 +58,15 @@ func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 		w.Close()
 		return nil, Reworded(a, err)
 	}
-	return &Opened{s, w.Close}, nil
+	return &Opened{Session: s, close: w.Close}, nil
 }
 
 // Close closes the session and its workspace.
 func (o *Opened) Close() error {
 	defer o.close()
+	for _, c := range o.also {
+		defer c.Close() // nothing is written by it any more
+	}
 	return o.Session.Close()
 }
 

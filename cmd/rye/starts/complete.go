@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 
 	"github.com/alecthomas/kong"
+	"github.com/rye-build/rye/cmd/rye/approvals"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/builds"
 	"github.com/rye-build/rye/cmd/rye/bundles"
@@ -200,6 +201,8 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 		return builds.CompleteSteps(a)
 	case "call":
 		return audits.CompleteCalls(ctx, a, prefix)
+	case "request":
+		return approvals.CompleteRequests(ctx, a)
 	case "thread":
 		return append(threads.CompleteThreads(a, prefix), cli.Candidate{Value: cli.AskFiles})
 	case "cache":

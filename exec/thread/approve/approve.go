@@ -1,4 +1,5 @@
-// Package approve gets the approvals that the calls of threads need: from what was allowed beforehand, or from a person.
+// Package approve gets the approvals that the calls of threads need: from what was allowed beforehand, from a person at the
+// terminal, or by a request that is answered through any door.
 //
 // One Approver serves a thread and its children. It asks one question at a time.
 package approve
@@ -11,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
@@ -36,6 +38,7 @@ type Approver struct {
 	allowed []glob.Glob
 	ask     Ask
 	sign    Sign
+	desk    *approval.Desk // nil: no requests are made
 
 	mu       sync.Mutex // held while a question is asked
 	approved map[key]cas.Digest
@@ -52,6 +55,9 @@ func New(allow []string, ask Ask, sign Sign) (*Approver, error) {
 	allowed, err := Globs("--allow", allow)
 	return &Approver{ask: ask, sign: sign, allowed: allowed, approved: map[key]cas.Digest{}}, err
 }
+
+// Use has calls that were not allowed beforehand make requests at a desk.
+func (a *Approver) Use(d *approval.Desk) { a.desk = d }
 
 // Globs reads globs over the names of tools, which a flag has.
 func Globs(flag string, texts []string) (all []glob.Glob, err error) {
@@ -79,7 +85,7 @@ func (a *Approver) Sign(ctx context.Context, thread string, ref model.Ref) (map[
 }
 
 // approve gets the approval of a call of a thread.
-func (a *Approver) approve(ctx context.Context, thread string, q *consent.Question) (*consent.Approval, error) {
+func (a *Approver) approve(ctx context.Context, thread, call string, q *consent.Question) (*consent.Approval, error) {
 	if a == nil {
 		return nil, consent.Required(q)
 	}
@@ -87,29 +93,83 @@ func (a *Approver) approve(ctx context.Context, thread string, q *consent.Questi
 	if err != nil {
 		return nil, err
 	}
-	if glob.MatchAny(a.allowed, name) {
+	switch {
+	case !q.Separate && glob.MatchAny(a.allowed, name):
 		return &consent.Approval{By: "--allow"}, nil
-	}
-	if a.ask == nil || q.Separate {
+	case !q.Separate && a.remembers(thread, q):
+		return &consent.Approval{By: "terminal"}, nil
+	case a.desk != nil:
+		return a.at(thread).Approve(ctx, q, call)
+	case a.ask == nil || q.Separate:
 		return nil, consent.Required(q)
 	}
+	yes, err := a.asks(ctx, thread, q)
+	if err != nil {
+		return nil, err
+	}
+	if yes {
+		return &consent.Approval{By: "terminal"}, nil
+	}
+	return nil, fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
+}
+
+// at is the desk for the calls of a thread. The thread doesn't wait there: it stops, and goes on with the answer.
+func (a *Approver) at(thread string) *approval.Desk {
+	d := *a.desk
+	d.Door, d.Thread, d.NoWait, d.Command = approval.Thread, thread, true, fault.Command("rye thread resume", thread)
+	if a.ask != nil {
+		d.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
+			yes, err := a.asks(ctx, thread, q)
+			return approval.Answer{Yes: yes, By: q.Principal, Through: "terminal"}, err
+		}
+	}
+	return &d
+}
+
+// remembers reports whether a person has approved the further calls of a tool.
+func (a *Approver) remembers(thread string, q *consent.Question) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.approved[key{thread, q.Ref}] == q.Digest
+}
+
+// asks asks a person at the terminal, one question at a time.
+func (a *Approver) asks(ctx context.Context, thread string, q *consent.Question) (yes bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := key{thread, q.Ref}
 	if a.approved[at] == q.Digest {
-		return &consent.Approval{By: "terminal"}, nil
+		return true, nil
+	}
+	if ctx.Err() != nil { // it was answered while another question was asked
+		return false, context.Cause(ctx)
 	}
 	reply, err := a.ask(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	if reply == ThisThread {
+	if err == nil && reply == ThisThread {
 		a.approved[at] = q.Digest
 	}
-	if reply != No {
-		return &consent.Approval{By: "terminal"}, nil
+	return reply != No, err
+}
+
+// Unmade reports whether a call of a thread that has begun was not made: it waits for its approval, or has got none.
+func (a *Approver) Unmade(ctx context.Context, thread, call string, ref model.Ref) (bool, error) {
+	if a == nil || a.desk == nil {
+		return false, nil
 	}
-	return nil, fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
+	all, err := approval.List(ctx, a.desk.Approvals, approval.Filter{Thread: thread})
+	return slices.ContainsFunc(all, func(r *approval.Request) bool {
+		return r.Call == call && r.Ref == ref.String() && !slices.Contains([]approval.State{approval.Executing, approval.Done, approval.Unknown}, r.State)
+	}), err
+}
+
+// Await waits until the request is answered for which a thread has stopped, by the error of its result.
+func (a *Approver) Await(ctx context.Context, e *fault.Error) error {
+	id, _ := e.Details["request"].(string)
+	if a == nil || a.desk == nil || id == "" {
+		return e
+	}
+	_, err := approval.Await(ctx, a.desk.Approvals, id)
+	return err
 }
 
 // A Flow is what a thread, those above it, and their children have called. It is safe for many goroutines.
@@ -119,15 +179,15 @@ type Flow struct {
 	tags  []string
 }
 
-// Door is how the policies see the next call of a thread, which follows a directive.
-func (f *Flow) Door(a *Approver, thread, directive string) *consent.Door {
+// Door is how the policies see the next call of a thread, which follows a directive. The thread's record calls it call.
+func (f *Flow) Door(a *Approver, thread, call, directive string) *consent.Door {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return &consent.Door{
 		Thread: thread,
 		Flow:   consent.Flow{Directive: directive, Tools: slices.Clone(f.tools), Tags: slices.Clone(f.tags)},
 		Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
-			return a.approve(ctx, thread, q)
+			return a.approve(ctx, thread, call, q)
 		},
 	}
 }

@@ -18,10 +18,10 @@ import (
 )
 
 // execute runs a tool in the sandbox for strangers, as the user isn't present. If the directives that lead to the call are the
-// user's own, so are their tools.
-func (m *Maker) execute(ctx context.Context, it *ai.Item, given object, dry bool) (*Outcome, error) {
+// user's own, so are their tools. name is what the record calls the call.
+func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given object, dry bool) (*Outcome, error) {
 	ref, s := it.Ref, m.Plan.Agents.Session
-	call := &exec.Call{Ref: ref, Door: m.Flow.Door(m.Approver, m.Thread, m.Plan.Directive.Ref.String()), Params: params.Values(given),
+	call := &exec.Call{Ref: ref, Door: m.Flow.Door(m.Approver, m.Thread, name, m.Plan.Directive.Ref.String()), Params: params.Values(given),
 		Principal: m.Principal, Stranger: true, Declared: m.Own, Within: &m.Plan.Caps, Dry: dry}
 	if dry {
 		p, err := s.Prepare(ctx, call)
@@ -88,7 +88,9 @@ func (m *Maker) give(c *Call, values object) *Call {
 		if err := m.checkOutputs(values); err != nil {
 			return nil, err
 		}
-		m.Return(values)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.returned = values
 		return &Outcome{Value: object{"success": true}}, nil
 	}
 	return c
@@ -96,7 +98,7 @@ func (m *Maker) give(c *Call, values object) *Call {
 
 // checkOutputs refuses what isn't the outputs that the directive declares.
 func (m *Maker) checkOutputs(values object) error {
-	outputs := m.Plan.Says.Outputs
+	outputs := m.Plan.Directive.Model.Directive.Outputs
 	var missing []string
 	for _, o := range outputs {
 		if values[o.Name] == nil {

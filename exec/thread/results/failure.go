@@ -3,6 +3,7 @@ package results
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -21,6 +22,10 @@ func (r *Result) Failure() error {
 			r.Error.Exit = fault.ExitRefused
 		}
 		r.Error.Try("rye thread resume " + fault.Quote(r.Thread) + higher(r.Error))
+	case Waiting:
+		const resume = "rye thread resume "
+		hints := slices.DeleteFunc(r.Error.Hint, func(h string) bool { return strings.HasPrefix(h, resume) }) // of a child, too
+		r.Error.Hint = slices.Insert(hints, min(1, len(hints)), resume+fault.Quote(r.Thread))
 	case Failed:
 		if r.Error.Exit != 0 || r.Error.Line().Exit != fault.ExitRefused || r.Error.Code == fault.Conflict {
 			r.Error.Exit = fault.ExitNo

@@ -40,6 +40,7 @@ const (
 	Completed   = "completed"
 	Failed      = "error"
 	Interrupted = "interrupted"
+	Waiting     = "waiting" // for an answer
 	Cancelled   = "cancelled"
 	Killed      = "killed"
 	Continued   = "continued" // another thread goes on
@@ -136,6 +137,17 @@ func Reason(why *fault.Error) string {
 		return "signal"
 	}
 	return "limit"
+}
+
+// Stopped is what the transcript has of a thread that stops and can go on.
+func Stopped(status string, why *fault.Error) transcript.Waiting {
+	w := transcript.Waiting{State: status, Reason: Reason(why), Error: Recorded(why)}
+	if status == Waiting {
+		w.Reason = "approval"
+		w.On, _ = why.Details["request"].(string)
+		w.Until, _ = why.Details["expires"].(string)
+	}
+	return w
 }
 
 // Add adds the cost of another thread.

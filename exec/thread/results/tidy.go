@@ -35,7 +35,7 @@ func Tidy(ctx context.Context, r registry.Registry, l ledger.Ledger, f registry.
 	}
 	changed := false
 	for _, row := range rows { // children stand before their parents
-		over := row.State.Ended() || row.State == registry.Interrupted && now.Sub(row.Updated) > keepReserved
+		over := row.State.Ended() || (row.State == registry.Interrupted || row.State == registry.Waiting) && now.Sub(row.Updated) > keepReserved
 		if row.Dead && !row.Lost {
 			changed = true
 			if over, err = bury(ctx, r, row); err != nil {

@@ -1,0 +1,84 @@
+package approvals
+
+import (
+	"context"
+	"strings"
+	"unicode"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/session"
+)
+
+type approveRun struct {
+	Request string `arg:"" complete:"request" help:"Request to approve, or its first characters."`
+}
+
+type denyRun struct {
+	Request string `arg:"" complete:"request" help:"Request to deny, or its first characters."`
+	Reason  string `placeholder:"TEXT" help:"Why; the caller gets it."`
+}
+
+// An answer is a request as it is now.
+type answer struct {
+	Request request `json:"request"`
+	Next    string  `json:"next,omitempty"` // the command that goes on with it
+}
+
+func (c *approveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return step(ctx, a, c.Request, approval.Step{To: approval.Approved, Through: "rye approve"})
+}
+
+// maxReason is how many bytes a reason has.
+const maxReason = 500
+
+func (c *denyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if len(c.Reason) > maxReason || strings.ContainsFunc(c.Reason, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return nil, fault.New(fault.Validation, "--reason must be one line of at most %d bytes", maxReason)
+	}
+	return step(ctx, a, c.Request, approval.Step{To: approval.Denied, Through: "rye deny", Reason: c.Reason})
+}
+
+// step answers a request in the name of this user.
+func step(ctx context.Context, a *cli.App, id string, s approval.Step) (cli.Answer, error) {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	log, _, _, err := session.AuditIn(state.Value).Open(places.Keys(a), "rye "+cli.ThisVersion().Version, a.Now)
+	if err != nil {
+		return nil, err
+	}
+	l := approval.Open(state.Value, a.Now, log, nil)
+	defer l.Close()
+	r, err := approval.Find(ctx, l, id)
+	if err == nil {
+		s.By = session.User()
+		r, err = l.Do(ctx, r.ID, s)
+	}
+	if logged := log.Close(context.WithoutCancel(ctx)); err == nil && logged != nil {
+		err = fault.Wrap(logged, "the answer stands, but the audit log can't be closed: %v", logged)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ans := answer{Request: shown(r)}
+	if r.Thread != "" {
+		ans.Next = fault.Command("rye thread resume", r.Thread)
+	}
+	return ans, nil
+}
+
+func (x answer) Text(t *cli.Terminal) {
+	r := x.Request
+	t.Printf("%s %s: %s\n", r.State, r.Request, r.Ref)
+	switch {
+	case r.State != approval.Approved:
+	case x.Next != "":
+		t.Note("the thread goes on if its process waits; else: %s", x.Next)
+	case r.Expires != "":
+		t.Note("the call can be made once, until %s", r.Expires)
+	}
+}

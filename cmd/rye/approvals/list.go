@@ -1,0 +1,194 @@
+package approvals
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/audit/redact"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+type listRun struct {
+	Request string `arg:"" optional:"" complete:"request" help:"Request to show, or its first characters."`
+	All     bool   `help:"List requests that have ended, too."`
+}
+
+type listAnswer struct {
+	Requests []request `json:"requests"`
+	one      bool
+}
+
+// A request is one as it is shown.
+type request struct {
+	Request   string         `json:"request"`
+	State     approval.State `json:"state"`
+	Kind      string         `json:"kind"` // call or gate
+	Ref       string         `json:"ref"`
+	Digest    string         `json:"digest,omitempty"`
+	Risk      string         `json:"risk,omitempty"`
+	Asks      string         `json:"asks"` // the question of a gate, or why a call is asked about
+	Separate  bool           `json:"separate,omitempty"`
+	Params    map[string]any `json:"params,omitempty"` // of one request, without secrets, until it has ended
+	Project   string         `json:"project,omitempty"`
+	Set       string         `json:"set,omitempty"`
+	Principal string         `json:"principal,omitempty"` // who asks
+	Tenant    string         `json:"tenant,omitempty"`
+	Thread    string         `json:"thread,omitempty"` // that waits
+	Created   string         `json:"created"`
+	Expires   string         `json:"expires,omitempty"`
+	By        string         `json:"by,omitempty"` // who answered
+	Through   string         `json:"through,omitempty"`
+	Reason    string         `json:"reason,omitempty"`
+	Answered  string         `json:"answered,omitempty"`
+	Call      string         `json:"call,omitempty"` // in the audit log
+	Code      string         `json:"code,omitempty"` // of the error of a call that failed
+}
+
+func shown(r *approval.Request) request {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Format(time.RFC3339)
+	}
+	s := request{Request: r.ID, State: r.State, Kind: r.Kind, Ref: r.Ref, Risk: r.Risk, Asks: r.Asks(), Separate: r.Separate, Project: r.Project, Principal: r.Principal,
+		Tenant: r.Tenant, Thread: r.Thread, Created: at(r.Created), By: r.By, Through: r.Through, Reason: r.Reason, Answered: at(r.Answered), Call: r.Execution, Code: r.Code}
+	if !r.State.Ended() {
+		s.Expires = at(r.Expires)
+	}
+	if !r.Digest.IsZero() {
+		s.Digest = r.Digest.String()
+	}
+	if !r.Set.IsZero() {
+		s.Set = r.Set.String()
+	}
+	return s
+}
+
+// open returns the requests of this user, to be looked at.
+func open(a *cli.App) (*approval.Local, error) {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	return approval.Open(state.Value, a.Now, nil, nil), nil
+}
+
+func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	l, err := open(a)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	if c.Request != "" {
+		r, err := approval.Find(ctx, l, c.Request)
+		if err != nil {
+			return nil, err
+		}
+		one := shown(r)
+		if one.Params, err = params(ctx, l, r); err != nil {
+			return nil, err
+		}
+		return listAnswer{[]request{one}, true}, nil
+	}
+	all, err := approval.List(ctx, l, approval.Filter{Open: !c.All})
+	if err != nil {
+		return nil, err
+	}
+	ans := listAnswer{Requests: []request{}}
+	for _, r := range all {
+		ans.Requests = append(ans.Requests, shown(r))
+	}
+	if len(all) == 0 {
+		a.Term.Note("no requests")
+	}
+	return ans, nil
+}
+
+// params are those of a call as they can be shown; nil once they aren't kept any more.
+func params(ctx context.Context, l approval.Approvals, r *approval.Request) (map[string]any, error) {
+	if r.State.Ended() {
+		return nil, nil
+	}
+	b, err := l.Read(ctx, r.ID, approval.Params)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := jcs.Parse(b)
+	if err != nil {
+		return nil, fault.New(fault.Parsing, "can't read the parameters of %s: %v", r.ID, err).From(err)
+	}
+	given, _ := redact.New().Value(v).(map[string]any)
+	return given, nil
+}
+
+func (x listAnswer) Text(t *cli.Terminal) {
+	if x.one {
+		x.Requests[0].text(t)
+		return
+	}
+	var rows [][]string
+	for _, r := range x.Requests {
+		rows = append(rows, []string{r.Request, string(r.State), r.Ref, r.Asks, cmp.Or(r.Thread, r.Principal), cmp.Or(r.Expires, r.Answered)})
+	}
+	t.Rows(rows)
+}
+
+// maxShown is how many bytes of a parameter are shown.
+const maxShown = 4 << 10
+
+func (r *request) text(t *cli.Terminal) {
+	line := func(name, value string) {
+		if value != "" {
+			t.Printf("%-10s %s\n", name, value)
+		}
+	}
+	line("request", r.Request)
+	line("state", string(r.State))
+	line("ref", r.Ref)
+	line("asks", r.Asks)
+	line("risk", r.Risk)
+	line("project", r.Project)
+	line("principal", r.Principal)
+	line("tenant", r.Tenant)
+	line("thread", r.Thread)
+	line("created", r.Created)
+	line("expires", r.Expires)
+	if r.By != "" {
+		line("answered", strings.TrimSuffix(r.Answered+" by "+r.By+" through "+r.Through, " through "))
+	}
+	line("reason", r.Reason)
+	line("call", r.Call)
+	line("error", r.Code)
+	if r.Separate {
+		line("separate", "another person than "+r.Principal+" must approve it")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		b, _ := json.Marshal(r.Params[name]) // as it was parsed
+		t.Printf("  %s: %s\n", name, fault.Clip(string(b), maxShown))
+	}
+}
+
+// CompleteRequests offers the requests that can be answered.
+func CompleteRequests(ctx context.Context, a *cli.App) []cli.Candidate {
+	l, err := open(a)
+	if err != nil {
+		return nil
+	}
+	defer l.Close()
+	all, _ := approval.List(ctx, l, approval.Filter{Open: true}) // nothing is offered where they can't be read
+	return cli.Offer(all, func(r *approval.Request) (string, string) { return r.ID, r.Ref + ": " + string(r.State) })
+}
