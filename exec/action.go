@@ -174,6 +174,9 @@ func (p *Plan) action() error {
 		},
 		Limits: p.limits(),
 	}
+	if err := p.offline(&spec.Network); err != nil {
+		return err
+	}
 	if p.copied != nil {
 		spec.Read, spec.Write = []string{p.copied.Root}, []string{p.scratch.Home, p.scratch.Temp}
 		p.Action.Dir, p.Action.Own, p.Action.Scratch = cmp.Or(p.Work, p.scratch.Home), p.copied.Root, p.scratch.Dir

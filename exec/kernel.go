@@ -29,6 +29,7 @@ type Kernel struct {
 	Primitives map[string]primitive.Primitive // by the ids of their items
 	Copies     *materialise.Cache
 	Host       env.Host
+	Offline    bool // no call reaches another machine
 	Now        func() time.Time
 
 	// Own reports whether the user of this machine holds the private half of a key.

@@ -33,7 +33,7 @@ import (
 // newKernel makes what runs the calls of the session.
 func (s *Session) newKernel() (*exec.Kernel, error) {
 	w := s.w
-	k := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host}
+	k := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host, Offline: s.w.Offline}
 	for id, p := range k.Primitives {
 		k.Primitives[id] = &resilient.Primitive{Inner: p, Rules: s.Rules}
 	}

@@ -41,6 +41,14 @@ func (p *Primitive) Starts(config map[string]any) []string {
 	return nil
 }
 
+// Asks implements primitive.Asker.
+func (p *Primitive) Asks(config map[string]any) string {
+	if a, ok := p.Inner.(primitive.Asker); ok {
+		return a.Asks(config)
+	}
+	return ""
+}
+
 // Seeks implements primitive.Seeker.
 func (p *Primitive) Seeks(config map[string]any) []string {
 	if s, ok := p.Inner.(primitive.Seeker); ok {
