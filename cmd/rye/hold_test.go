@@ -10,7 +10,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
 
-// holds are the model calls that a script holds back: a directive that says "Hold NAME." is answered when the script says so.
+// holds are the model calls that a script holds back: a directive that says "Hold NAME." is answered when the script says so,
+// and calls a tool again and again if it says "Then go on."
 type holds struct {
 	mu    sync.Mutex
 	gates map[string]*hold
@@ -38,13 +39,20 @@ func (h *holds) answer(q *modeltest.Request, first string) (modeltest.Turn, bool
 	if !ok || !dot {
 		return modeltest.Turn{}, false
 	}
-	g := h.of(name)
-	g.came <- struct{}{}
-	select {
-	case <-g.goes:
-	case <-q.Gone:
+	goesOn := strings.Contains(rest, "Then go on.")
+	if all := q.Body["messages"].([]any); !goesOn || len(all) == 1 {
+		g := h.of(name)
+		g.came <- struct{}{}
+		select {
+		case <-g.goes:
+		case <-q.Gone:
+		}
 	}
-	return modeltest.Turn{Text: "held " + name, Usage: wire.Usage{Input: 50, Output: 10}}, true
+	turn := modeltest.Turn{Text: "held " + name, Usage: wire.Usage{Input: 50, Output: 10}}
+	if goesOn {
+		turn.Calls = []wire.ToolCall{{ID: "s", Name: "rye_search", Input: map[string]any{"query": "x", "scope": "tool"}}}
+	}
+	return turn, true
 }
 
 // held is "held NAME": it returns when the model was asked.

@@ -23,6 +23,23 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(resultRun) }, Schema: "thread-result/1", Output: outcomes{},
 		},
 		{
+			Path: "thread cancel", Group: "run", Help: "End a thread at its next safe point.",
+			More: "The process that runs the thread lets a model call or a tool that has begun finish, and then records that the thread was cancelled. The " +
+				"command does not wait for that. A thread that no process runs is cancelled at once, with those below it. Money that was " +
+				"reserved is released.\n\nExamples:\n\n    rye thread cancel acme/deploy-1795000000-k3v9q\n" +
+				"    rye thread cancel acme/deploy-1795000000-k3v9q --reason \"wrong branch\"",
+			Aka: []string{"thread stop", "thread abort"},
+			New: func() cli.Runner { return new(cancelRun) }, Schema: "thread-cancel/1", Output: ended{},
+		},
+		{
+			Path: "thread kill", Group: "run", Help: "End a thread at once, with all it started.",
+			More: "The process that runs the thread stops everything that it does. If it has not done so after five seconds, it is killed with all processes " +
+				"below it, unless it also runs a thread that is not below this one. A process that only has the same number is never killed. The threads " +
+				"below are killed too. A call that was running may have had an effect.\n\nExamples:\n\n    rye thread kill acme/deploy-1795000000-k3v9q",
+			Aka: []string{"thread terminate"},
+			New: func() cli.Runner { return new(killRun) }, Schema: "thread-kill/1", Output: ended{},
+		},
+		{
 			Path: "thread tree", Group: "run", Help: "Show a thread and the threads that it started.",
 			More: "Shows the children of a thread below it, with state, cost and start. --chain shows the threads that do one work one after the other: " +
 				"a thread that has filled its context window hands over to the next, and rye thread resume --message goes on with one that has " +

@@ -21,6 +21,7 @@ package operate
 import (
 	"time"
 
+	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
@@ -30,5 +31,9 @@ type Desk struct {
 	Registry registry.Registry
 	Ledger   ledger.Ledger
 	Now      func() time.Time
-	Root     string // of the project; "" for all projects
+	Root     string        // of the project; "" for all projects
+	Grace    time.Duration // zero for the constant Grace
+	Program  string        // that ends threads, as in "rye 2.0.0"
+	// Kernel returns what signs the end of a thread that no process drives.
+	Kernel func() (*exec.Kernel, error)
 }

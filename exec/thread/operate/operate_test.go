@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -35,6 +36,8 @@ type world struct {
 	money *ledger.Local
 	desk  *operate.Desk
 	begun int
+	// driver drives what is begun; zero for this process.
+	driver registry.Driver
 }
 
 func newWorld(t testing.TB) *world {
@@ -56,7 +59,7 @@ func (w *world) begin(id, parent, continues string, events ...transcript.Payload
 	row := &registry.Thread{ID: id, Kind: "directive", Directive: "directive:acme/plan", Project: p, Parent: parent, Continues: continues,
 		Created: began.Add(time.Duration(w.begun) * time.Second)}
 	must(w, os.MkdirAll(row.Dir(), 0o700), w.rows.Create(w.Context(), row, 99))
-	claimed, err := w.rows.Claim(w.Context(), id, 0, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
+	claimed, err := w.rows.Claim(w.Context(), id, 0, cmp.Or(w.driver, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())}))
 	must(w, err)
 	must(w, w.money.Do(w.Context(), ledger.Open(id, parent, 1, nil, began)))
 	out, err := transcript.Create(row.Dir(), id, transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},

@@ -102,7 +102,10 @@ func outcome(row *registry.Thread) (o *Outcome, err error) {
 			r, err = &results.Result{Error: fault.New(fault.Failed, "the thread %s could not be started", row.ID)}, nil
 		}
 	default:
-		r, err = results.SoFar(row.Dir())
+		var p *results.Progress
+		if p, err = results.SoFar(row.Dir()); err == nil {
+			r = p.Result
+		}
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, "the thread %s: %v", row.ID, err)

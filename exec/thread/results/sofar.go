@@ -4,14 +4,22 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
+// A Progress is what a thread that hasn't ended has done.
+type Progress struct {
+	*Result
+	used transcript.Cost
+}
+
+// Used is the cost, as the record of its end has it.
+func (p *Progress) Used() transcript.Cost { return p.used }
+
 // SoFar is what a thread that hasn't ended has done, by its transcript. If it is interrupted or waits, the error says why.
-func SoFar(dir string) (*Result, error) {
+func SoFar(dir string) (*Progress, error) {
 	r := &Result{}
-	var spend, below int64
+	var used transcript.Cost
 	var limit transcript.Limit // the last
 	for e, err := range transcript.Read(dir) {
 		if err != nil { // its driver may be writing the rest
@@ -25,17 +33,17 @@ func SoFar(dir string) (*Result, error) {
 		case transcript.Started:
 			r.Thread, r.Directive = e.Thread, strings.TrimPrefix(p.Directive.Ref, "directive:")
 		case transcript.Request:
-			r.Cost.Turns = max(r.Cost.Turns, p.Turn)
+			used.Turns = max(used.Turns, p.Turn)
 		case transcript.Answer:
-			spend += p.Cost
+			used.Spend += p.Cost
 			if u := p.Usage; u != nil {
-				r.Cost.InputTokens += u.Input + u.CacheRead + u.CacheWrite
-				r.Cost.OutputTokens += u.Output + u.Reasoning
+				used.InputTokens += u.Input + u.CacheRead + u.CacheWrite
+				used.OutputTokens += u.Output + u.Reasoning
 			}
 		case transcript.Classified:
-			spend += p.Cost
+			used.Spend += p.Cost
 		case transcript.CallResult:
-			below += p.Cost
+			used.Below += p.Cost
 		case transcript.Limit:
 			limit = p
 		case transcript.Waiting:
@@ -50,6 +58,6 @@ func SoFar(dir string) (*Result, error) {
 			r.Status, r.Error = "", nil
 		}
 	}
-	r.Cost.Spend, r.Cost.Below = float64(spend)/limits.Nano, float64(below)/limits.Nano
-	return r, nil
+	r.Cost = CostOf(used)
+	return &Progress{r, used}, nil
 }

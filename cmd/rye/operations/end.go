@@ -1,0 +1,58 @@
+package operations
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/thread/operate"
+)
+
+type cancelRun struct {
+	Threads []string `arg:"" name:"thread" complete:"thread" help:"Thread id, or the beginning of one."`
+	Reason  string   `placeholder:"TEXT" help:"Say in the transcript why."`
+}
+
+type killRun struct{ cancelRun }
+
+// ended are threads that were asked to end.
+type ended struct {
+	Threads []*operate.Ended `json:"threads"`
+}
+
+func (c *cancelRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return c.end(ctx, a, (*operate.Desk).Cancel)
+}
+
+func (c *killRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return c.end(ctx, a, (*operate.Desk).Kill)
+}
+
+// end ends threads one after the other. An error is that of the first that can't be ended.
+func (c *cancelRun) end(ctx context.Context, a *cli.App, how func(*operate.Desk, context.Context, string, string) (*operate.Ended, error)) (cli.Answer, error) {
+	d, done, err := open(a)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ans := ended{Threads: []*operate.Ended{}}
+	for _, name := range c.Threads {
+		e, failed := how(d, ctx, name, c.Reason)
+		if failed == nil {
+			ans.Threads = append(ans.Threads, e)
+		} else if err == nil {
+			err = failed
+		}
+	}
+	return ans, err
+}
+
+// Text says what became of each.
+func (e ended) Text(t *cli.Terminal) {
+	for _, one := range e.Threads {
+		t.Printf("%s  %s\n", one.Thread, one.Status)
+		if one.Status == "running" || one.Status == "waiting" {
+			t.Note("process %d ends it at its next safe point: %s", one.Process, fault.Command("rye thread wait", one.Thread))
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package proc
+
+import (
+	"errors"
+	"os"
+)
+
+// KillTree kills a process that began at start, with those below it in the tree of processes. A process whose start differs is
+// another one: it is left alone, and the answer is os.ErrProcessDone.
+func KillTree(pid int, start string) error {
+	if pid <= 0 || start == "" {
+		return os.ErrProcessDone
+	}
+	below := map[int]string{}
+	for _, p := range Below(pid) {
+		below[p] = Start(p)
+	}
+	// The first goes first: it must start no more.
+	if err := killOne(pid, start); err != nil {
+		return err
+	}
+	for len(below) > 0 {
+		more := map[int]string{}
+		for p, start := range below {
+			for _, q := range Below(p) {
+				if below[q] == "" {
+					more[q] = Start(q)
+				}
+			}
+			if err := killOne(p, start); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				return err
+			}
+		}
+		below = more
+	}
+	return nil
+}
+
+// killOne kills one process. The start is compared when the process is held, so that none that gets its number later is meant.
+func killOne(pid int, start string) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	defer p.Release()
+	if start == "" || Start(pid) != start {
+		return os.ErrProcessDone
+	}
+	return p.Kill()
+}

@@ -1,0 +1,236 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// Grace is how long a process may take to kill its thread, before it is killed itself.
+const Grace = 5 * time.Second
+
+// killed is how long the system is given to end a process that was killed.
+const killed = 100 * time.Millisecond
+
+// An Ended is what became of a request to end a thread.
+type Ended struct {
+	Thread  string `json:"thread_id"`
+	Status  string `json:"status"`            // cancelled or killed, or as before while its process comes to its next safe point
+	Process int    `json:"process,omitempty"` // that drove it
+}
+
+// Cancel ends a thread at its next safe point: between two calls, and before a model is asked. The process that drives it does
+// that; a thread that no process drives ends at once, with those below it.
+func (d *Desk) Cancel(ctx context.Context, name, reason string) (*Ended, error) {
+	return d.ask(ctx, name, registry.Request{For: registry.Cancel, Reason: reason})
+}
+
+// Kill ends a thread at once, and all below it. A process that doesn't end them within Grace is killed, with all that it has
+// started, if it is the one that drives the thread, and drives no other.
+func (d *Desk) Kill(ctx context.Context, name, reason string) (*Ended, error) {
+	return d.ask(ctx, name, registry.Request{For: registry.Kill, Reason: reason})
+}
+
+func (d *Desk) ask(ctx context.Context, name string, q registry.Request) (*Ended, error) {
+	row, err := d.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	for row.State == registry.Continued && row.Next != "" { // the last of its chain has its work
+		if row, err = results.Last(ctx, d.Registry, row.Next); err != nil {
+			return nil, err
+		}
+	}
+	if row.State.Ended() {
+		return nil, fault.New(fault.Conflict, "the thread %s has ended: %s", row.ID, row.State).On("thread", row.ID).On("state", string(row.State)).Permanent().
+			Try("rye thread result " + fault.Quote(row.ID))
+	}
+	rows, err := d.subtree(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	e := &Ended{Thread: row.ID}
+	if driven(row) {
+		e.Process = row.Driver.Process
+	}
+	var errs []error
+	for _, t := range rows {
+		switch {
+		case t.State.Ended():
+		case !driven(t):
+			errs = append(errs, d.close(ctx, t, q))
+		case t == row || q.For == registry.Kill: // what becomes of the children of a cancelled thread its process decides
+			if _, err := d.Registry.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if q.For == registry.Kill {
+		if err := d.enforce(ctx, rows, q); err != nil {
+			return nil, err
+		}
+	}
+	now, err := registry.Get(ctx, d.Registry, row.ID)
+	if err == nil {
+		e.Status = string(now.State)
+	}
+	return e, err
+}
+
+// driven reports whether a process does something for a thread.
+func driven(row *registry.Thread) bool {
+	host, _ := os.Hostname()
+	elsewhere := row.Driver.Host != "" && row.Driver.Host != host
+	return (row.State == registry.Running || row.State == registry.Waiting) && (row.Alive || elsewhere)
+}
+
+// subtree returns a thread and those below it, parents first.
+func (d *Desk) subtree(ctx context.Context, row *registry.Thread) ([]*registry.Thread, error) {
+	all, err := d.Registry.Threads(ctx, registry.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	rows := []*registry.Thread{row}
+	in := map[string]bool{row.ID: true}
+	for _, t := range slices.Backward(all) { // parents begin before their children
+		if in[t.Parent] && !in[t.ID] {
+			in[t.ID] = true
+			rows = append(rows, t)
+		}
+	}
+	return rows, nil
+}
+
+// enforce waits until threads have ended, and kills the processes that don't end them.
+func (d *Desk) enforce(ctx context.Context, rows []*registry.Thread, q registry.Request) error {
+	in := map[string]bool{}
+	for _, t := range rows {
+		in[t.ID] = true
+	}
+	grace, mark := time.Now().Add(cmp.Or(d.Grace, Grace)), ""
+	for {
+		var rest []*registry.Thread
+		for _, t := range rows {
+			now, err := registry.Get(ctx, d.Registry, t.ID)
+			if err != nil {
+				return err
+			}
+			switch {
+			case now.State.Ended():
+			case !driven(now):
+				if err := d.close(ctx, now, q); err != nil {
+					return err
+				}
+			default:
+				rest = append(rest, now)
+			}
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		if time.Now().After(grace) {
+			for _, t := range rest {
+				if err := d.killDriver(ctx, t, in); err != nil {
+					return err
+				}
+			}
+			grace, mark = time.Now().Add(killed), ""
+		}
+		until, stop := context.WithDeadline(ctx, grace)
+		var err error
+		if mark, err = d.Registry.Changed(until, mark); err != nil && (ctx.Err() != nil || until.Err() == nil) {
+			stop()
+			return err
+		}
+		stop()
+	}
+}
+
+// killDriver kills the process that drives a thread, unless it also drives one that isn't to be killed.
+func (d *Desk) killDriver(ctx context.Context, t *registry.Thread, in map[string]bool) error {
+	if host, _ := os.Hostname(); t.Driver.Host != "" && t.Driver.Host != host {
+		return fault.New(fault.Conflict, "the thread %s is driven by process %d on %s: it can't be killed from here", t.ID, t.Driver.Process, t.Driver.Host).
+			On("thread", t.ID).On("host", t.Driver.Host)
+	}
+	all, err := d.Registry.Threads(ctx, registry.Filter{})
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if o.Driver == t.Driver && driven(o) && !in[o.ID] {
+			return fault.New(fault.Conflict, "the process %d that drives %s also drives %s, and doesn't end it", t.Driver.Process, t.ID, o.ID).
+				On("thread", t.ID).On("process", t.Driver.Process).Try("rye thread kill " + fault.Quote(o.ID))
+		}
+	}
+	if err := proc.KillTree(t.Driver.Process, t.Driver.Start); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fault.Wrap(err, "the process %d that drives %s can't be killed: %v", t.Driver.Process, t.ID, err)
+	}
+	return nil
+}
+
+// close records the end of a thread that no process drives.
+func (d *Desk) close(ctx context.Context, row *registry.Thread, q registry.Request) error {
+	state, asked := registry.Cancelled, &drive.Requested{Request: q}
+	if q.For == registry.Kill {
+		state = registry.Killed
+	}
+	if err := row.Gone(); err != nil {
+		return err
+	}
+	seat, err := drive.Claim(ctx, d.Registry, row)
+	if err != nil {
+		return err
+	}
+	done := context.WithoutCancel(ctx)
+	if err := d.record(done, seat, asked, state); err != nil {
+		return errors.Join(err, seat.Leave(done, registry.Interrupted, ""))
+	}
+	if err := seat.Leave(done, state, ""); err != nil {
+		return err
+	}
+	a, err := ledger.Get(done, d.Ledger, row.ID)
+	if err != nil || a == nil || a.Closed {
+		return err
+	}
+	return d.Ledger.Do(done, ledger.Close(row.ID, max(a.Epoch, seat.Epoch), d.Now()))
+}
+
+// record writes the end of a thread into its transcript, if it has one.
+func (d *Desk) record(ctx context.Context, seat *drive.Seat, asked *drive.Requested, state registry.State) error {
+	soFar, err := results.SoFar(seat.Dir)
+	if err != nil || !transcript.Exists(seat.Dir) {
+		return err
+	}
+	k, err := d.Kernel()
+	if err != nil {
+		return err
+	}
+	w, err := transcript.Open(seat.Dir, seat.Driver(k, d.Program), transcript.Options{Key: k.Machine, Now: d.Now, Guard: seat.Guard})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Append(transcript.Cancelled{Reason: asked.Error(), Killed: asked.For == registry.Kill, Cost: soFar.Used()}, transcript.Checkpoint{Turn: soFar.Cost.Turns})
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	_ = results.Summarise(ctx, seat.Dir, k.Machine.Public(), string(state)) // nothing needs it
+	return nil
+}
