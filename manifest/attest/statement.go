@@ -26,6 +26,7 @@ type Statement struct {
 	Subjects      []Subject
 	PredicateType string // a URI
 	Predicate     []byte // a JSON object, canonical when it was read; nil for none
+	Canonical     bool   // Predicate is one in canonical form, which is not checked
 }
 
 // A Subject is something by its digests.
@@ -90,7 +91,9 @@ func (s *Statement) Append(dst []byte) ([]byte, error) {
 		subjects = append(subjects, m)
 	}
 	m := map[string]any{"_type": StatementType, "subject": subjects, "predicateType": s.PredicateType}
-	if s.Predicate != nil {
+	if s.Canonical {
+		m["predicate"] = jcs.Text(s.Predicate)
+	} else if s.Predicate != nil {
 		v, err := jcs.Parse(s.Predicate)
 		if _, ok := v.(map[string]any); err == nil && !ok {
 			err = errors.New("the predicate is not an object")

@@ -45,7 +45,10 @@ func Canonical(dst, src []byte) ([]byte, error) {
 	return Append(dst, v)
 }
 
-// Append appends the canonical form of v to dst: nil, bool, string, float64, int, int64, []any, map[string]any,
+// A Text is in canonical form already.
+type Text []byte
+
+// Append appends the canonical form of v to dst: nil, bool, string, float64, int, int64, []any, map[string]any, Text,
 // or what is made of them. Anything else, integers beyond 2^53, infinities, text that is not UTF-8 and what is
 // nested too deep is an error and appends nothing.
 func Append(dst []byte, v any) ([]byte, error) {
@@ -76,6 +79,8 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return appendInt(dst, int64(v))
 	case int64:
 		return appendInt(dst, v)
+	case Text:
+		return append(dst, v...), nil
 	case []any:
 		return appendArray(dst, v, depth+1)
 	case map[string]any:

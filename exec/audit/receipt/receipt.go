@@ -58,6 +58,9 @@ func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
 	if p.IsZero() {
 		return nil, bad("no signing key")
 	}
+	if voucher != nil && !json.Valid(voucher) {
+		return nil, bad("the voucher is no JSON")
+	}
 	r.Machine = p.Public()
 	payload, err := r.payload(voucher)
 	if err != nil {
@@ -180,26 +183,34 @@ type signer struct {
 	Voucher json.RawMessage `json:"voucher,omitempty"`
 }
 
-// payload writes the statement. What Verify accepts is what this writes.
+// payload writes the statement; the voucher is in canonical form. What Verify accepts is what this writes.
 func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, invalid(err)
 	}
-	p := predicate{
-		Begin: r.Begin.UTC().Format(timeForm), Call: r.Call.Append(nil), Children: r.Children, End: r.End.UTC().Format(timeForm),
-		ID: r.Call.ID, Machine: signer{r.Machine, voucher}, Outcome: r.Outcome.Append(nil),
+	machine := map[string]any{"key": r.Machine.String()}
+	if voucher != nil {
+		machine["voucher"] = jcs.Text(voucher)
 	}
-	if r.Log != (record.Position{}) {
-		p.Log = &r.Log
+	p := map[string]any{
+		"begin": r.Begin.UTC().Format(timeForm), "call": jcs.Text(r.Call.Append(nil)), "end": r.End.UTC().Format(timeForm),
+		"id": r.Call.ID, "machine": machine, "outcome": jcs.Text(r.Outcome.Append(nil)),
 	}
-	text, err := json.Marshal(p)
-	if err == nil {
-		text, err = jcs.Canonical(nil, text)
+	if len(r.Children) > 0 {
+		children := make([]any, len(r.Children))
+		for i, c := range r.Children {
+			children[i] = map[string]any{"call": c.Call, "receipt": c.Receipt.String()}
+		}
+		p["children"] = children
 	}
+	if l := r.Log; l != (record.Position{}) {
+		p["log"] = map[string]any{"segment": l.Segment, "line": l.Line, "sum": l.Sum.String()}
+	}
+	text, err := jcs.Append(nil, p)
 	if err != nil {
 		return nil, invalid(err)
 	}
-	s := attest.Statement{Subjects: r.subjects(), PredicateType: PredicateType, Predicate: text}
+	s := attest.Statement{Subjects: r.subjects(), PredicateType: PredicateType, Predicate: text, Canonical: true}
 	return s.Append(nil)
 }
 
