@@ -87,8 +87,10 @@ func (e *Envelope) Append(dst []byte) ([]byte, error) {
 		}
 		sigs = append(sigs, m)
 	}
-	return jcs.Append(dst, map[string]any{
-		"payload":     base64.StdEncoding.EncodeToString(e.payload),
+	n := base64.StdEncoding.EncodedLen(len(e.payload)) + 2
+	payload := append(base64.StdEncoding.AppendEncode(append(make([]byte, 0, n), '"'), e.payload), '"')
+	return jcs.Append(slices.Grow(dst, n+256*(1+len(sigs))), map[string]any{
+		"payload":     jcs.Text(payload),
 		"payloadType": e.payloadType,
 		"signatures":  sigs,
 	})

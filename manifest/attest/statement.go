@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -103,7 +104,7 @@ func (s *Statement) Append(dst []byte) ([]byte, error) {
 		}
 		m["predicate"] = v
 	}
-	out, err := jcs.Append(dst, m)
+	out, err := jcs.Append(slices.Grow(dst, len(s.Predicate)+512*(1+len(subjects))), m)
 	if err != nil {
 		return dst, invalid("statement", err)
 	}

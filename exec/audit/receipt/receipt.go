@@ -192,9 +192,10 @@ func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 	if voucher != nil {
 		machine["voucher"] = jcs.Text(voucher)
 	}
+	call, outcome := r.Call.Append(nil), r.Outcome.Append(nil)
 	p := map[string]any{
-		"begin": r.Begin.UTC().Format(timeForm), "call": jcs.Text(r.Call.Append(nil)), "end": r.End.UTC().Format(timeForm),
-		"id": r.Call.ID, "machine": machine, "outcome": jcs.Text(r.Outcome.Append(nil)),
+		"begin": r.Begin.UTC().Format(timeForm), "call": jcs.Text(call), "end": r.End.UTC().Format(timeForm),
+		"id": r.Call.ID, "machine": machine, "outcome": jcs.Text(outcome),
 	}
 	if len(r.Children) > 0 {
 		children := make([]any, len(r.Children))
@@ -206,7 +207,7 @@ func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 	if l := r.Log; l != (record.Position{}) {
 		p["log"] = map[string]any{"segment": l.Segment, "line": l.Line, "sum": l.Sum.String()}
 	}
-	text, err := jcs.Append(nil, p)
+	text, err := jcs.Append(make([]byte, 0, len(call)+len(outcome)+len(voucher)+128*len(r.Children)+512), p)
 	if err != nil {
 		return nil, invalid(err)
 	}

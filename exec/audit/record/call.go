@@ -354,7 +354,7 @@ func ParseApproval(b []byte) (Approval, error) {
 }
 
 func write(b []byte, members func(codec)) []byte {
-	w := &writer{b}
+	w := &writer{slices.Grow(b, 1<<10)}
 	members(w)
 	return w.b
 }
