@@ -253,7 +253,7 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 		c.Deadline = p.kernel.Now().Add(l.Wall)
 	}
 	var err error
-	if c.Grants, err = p.Grants.Hash(p.tool); err != nil {
+	if c.Grants, err = p.chain.Hash(p.Grants); err != nil {
 		return c, err
 	}
 	if c.Params, err = hide.Digest(p.Params); err != nil {

@@ -1,7 +1,6 @@
 package osfile
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -127,25 +126,16 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
+var errLarge = errors.New("too large")
+
 // ReadSmall reads a regular file that should not be larger than most bytes.
 func ReadSmall(path string, most int64) ([]byte, error) {
-	f, err := OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	large := &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("%q has more than %d bytes", path, most)}
-	var buf bytes.Buffer
-	if fi, err := f.Stat(); err == nil {
-		if fi.Size() > most {
-			return nil, large
-		}
-		buf.Grow(int(fi.Size()) + bytes.MinRead)
-	}
-	_, err = buf.ReadFrom(io.LimitReader(f, most+1)) // it may grow meanwhile
-	b := buf.Bytes()
-	if err == nil && int64(len(b)) > most {
-		err = large
+	b, regular, err := readSmall(path, most)
+	switch {
+	case err == errLarge || err == nil && int64(len(b)) > most:
+		return nil, &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("%q has more than %d bytes", path, most)}
+	case err == nil && !regular:
+		return nil, &fault.Error{Code: fault.Files, Text: fmt.Sprintf("%q is no regular file", path)}
 	}
 	return b, err
 }

@@ -11,14 +11,17 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/exec/template/params"
@@ -52,7 +55,26 @@ type Chain struct {
 	Input, Output, Takes func() (*params.Schema, error)
 	Config               func() (*template.Config, error)
 
-	listed bool // a link counts only beside the manifest of a bundle, which the working tree may have
+	granted atomic.Pointer[granted]
+	listed  bool // a link counts only beside the manifest of a bundle, which the working tree may have
+}
+
+// Hash is the grants hash of what a call may.
+func (c *Chain) Hash(g grants.Grants) (cas.Digest, error) {
+	if last := c.granted.Load(); last != nil && reflect.DeepEqual(last.grants, g) {
+		return last.hash, nil
+	}
+	h, err := g.Hash(c.Tool().Model.Tool)
+	if err == nil {
+		c.granted.Store(&granted{g, h})
+	}
+	return h, err
+}
+
+// granted is what a call was granted, and its hash: mostly the next one is granted the same.
+type granted struct {
+	grants grants.Grants
+	hash   cas.Digest
 }
 
 // A Link is one item of a chain, as it was admitted.

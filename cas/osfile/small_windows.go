@@ -1,0 +1,24 @@
+package osfile
+
+import (
+	"io"
+	"os"
+)
+
+// readSmall reads a file to its end, or to one byte more than most.
+func readSmall(path string, most int64) (b []byte, regular bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
+		return nil, false, err
+	}
+	if fi.Size() > most {
+		return nil, true, errLarge
+	}
+	b, err = io.ReadAll(io.LimitReader(f, most+1)) // it may grow meanwhile
+	return b, true, err
+}
