@@ -333,8 +333,8 @@ func TestKnowledge(t *testing.T) {
 		}
 	}
 	slices.Sort(topics)
-	want := []string{"answers", "audit", "budgets", "build", "bundles", "chain", "ci", "coming-from", "commands", "conditions", "core-tools", "design",
-		"directive-format", "errors", "exec", "extractors", "hooks", "items", "keys", "knowledge-format", "lock", "lsp", "mcp", "mcp-servers", "operations", "overview",
+	want := []string{"answers", "approvals", "audit", "automation", "backup", "budgets", "build", "bundles", "chain", "ci", "coming-from", "commands", "conditions", "core-tools", "design",
+		"directive-format", "errors", "exec", "extractors", "graphs", "hooks", "items", "keys", "knowledge-format", "lock", "lsp", "mcp", "mcp-servers", "operations", "overview",
 		"packages", "policy", "providers", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "serve", "signing", "sources", "spaces",
 		"starlark", "store", "threads", "threat-model", "tool-format", "transcripts", "vendoring", "wasm", "what-to-commit"}
 	if !slices.Equal(topics, want) {

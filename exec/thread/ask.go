@@ -102,26 +102,13 @@ func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) 
 }
 
 // errLost is the failure of a request whose answer was lost with the process that waited for it.
-var errLost = &provider.Failure{Code: string(fault.Unavailable), Message: "the process ended before the answer came"}
+var errLost = models.ErrLost
 
 // classify says what kind of failure a model call had. What the record says of that counts.
 func (t *thread) classify(failure *provider.Failure, attempt int64) (classification.Class, transcript.Classified) {
-	class := t.plan.Rules.Of(failure.Doc())
-	event := transcript.Classified{Turn: t.turn, Attempt: attempt, Category: string(class.Category), ID: class.ID, Retryable: class.Retryable, Cost: t.failed,
-		Usage: t.lost, Class: failure.Type, Said: failure.Code,
-		Error: transcript.Fault{Code: string(fault.CodeOf(failure)), Message: failure.Error(), Status: failure.Status}}
-	switch was := t.classified; {
-	case was != nil:
-		t.classified = nil
-		event.Category, event.ID, event.Retryable, event.Error = was.Category, was.ID, was.Retryable, was.Error
-		class.Category, class.ID, class.Retryable = classification.Category(was.Category), was.ID, was.Retryable
-	case failure == errLost:
-		event.Category, event.ID, event.Retryable, event.Said, event.Error = "transient", tape.LostID, true, "", transcript.Fault{Code: failure.Code, Message: failure.Message}
-	}
-	if event.ID == tape.LostID {
-		event.Action = "retry"
-	}
-	return class, event
+	was := t.classified
+	t.classified = nil
+	return models.Classify(t.plan.Rules, failure, was, transcript.Classified{Turn: t.turn, Attempt: attempt, Cost: t.failed, Usage: t.lost})
 }
 
 // onLost records that a model call is made again because its answer was lost. If hooks had already begun to do something about a

@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/models"
@@ -117,26 +115,22 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 		}
 		calls = calls[1:]
 	}
-	waits := make([]error, len(calls)) // the others end first
 	err = cas.Parallel(ctx, workers, len(calls), func(ctx context.Context, i int) error {
 		text, err := calls[i].Make(ctx)
-		if errors.Is(err, approval.ErrWaits) {
-			waits[i] = err
-			return nil
-		}
-		if err != nil {
+		if err != nil || calls[i].Waits != nil { // the others end first
 			return err
 		}
 		return t.guard(ctx, calls[i], text)
 	})
-	return errors.Join(err, t.appendResults(calls), cmp.Or(waits...))
+	return errors.Join(err, t.appendResults(calls))
 }
 
-// appendResults records what came of calls, up to the first that isn't over: results keep their order in the record.
-func (t *thread) appendResults(calls []*toolCall) error {
+// appendResults records what came of calls, up to the first that isn't over: results keep their order in the record. It returns
+// what that one waits for.
+func (t *thread) appendResults(calls []*toolCall) (waits error) {
 	var results []transcript.Payload
 	for _, c := range calls {
-		if !c.over {
+		if waits = c.Waits; !c.over {
 			break
 		}
 		if c.artifact != nil {
@@ -144,7 +138,7 @@ func (t *thread) appendResults(calls []*toolCall) error {
 		}
 		results = append(results, c.Result)
 	}
-	return t.append(false, results...)
+	return errors.Join(t.append(false, results...), waits)
 }
 
 // guard makes a result what the model is given: JSON, or what the guard makes of an artifact.
@@ -153,6 +147,9 @@ func (t *thread) guard(ctx context.Context, c *toolCall, text string) (err error
 	if len(text) > agent.MaxGuarded {
 		c.Result.Artifact = c.Result.Result
 		c.artifact = &transcript.Artifact{Call: c.Record, Digest: c.Result.Result, Media: "application/json", Content: text}
+		if t.plan.Graph != nil { // which takes all of it
+			return nil
+		}
 		if c.text, err = t.Agents().Guard(ctx, c.Name, t.calls.Artifacts.Keep(text), text, t.share()); err != nil {
 			return err
 		}

@@ -35,7 +35,9 @@ func (t *thread) own() bool { return t.plan.Owned && !t.foreign && (t.parent == 
 // fund opens the account of the thread. Of what its parent has left it gets what it asks for, or as much as there is; if neither
 // the directive nor the caller says how much, a share of that.
 func (t *thread) fund(ctx context.Context) error {
-	open := func() error {
+	wanted := t.limits.Spend
+	open := func(part int64) error {
+		t.limits.Spend = min(wanted, part)
 		if err := t.Ledger.Do(ctx, ledger.Open(t.id, t.parentID(), t.seat.Epoch, t.limits.Budget(), t.Now())); err != nil {
 			return err
 		}
@@ -43,22 +45,9 @@ func (t *thread) fund(ctx context.Context) error {
 		return nil
 	}
 	if t.parent == nil {
-		return open()
+		return open(limits.Unlimited)
 	}
-	wanted := t.limits.Spend
-	for try := 0; ; try++ {
-		left, err := t.parent.money.Left(ctx)
-		if err != nil {
-			return err
-		}
-		if left != limits.Unlimited {
-			t.limits.Spend = min(wanted, left/max(t.part, 1))
-		}
-		const tries = 100 // siblings take from the same budget at once
-		if err := open(); !ledger.IsShort(err) || try == tries {
-			return err
-		}
-	}
+	return t.parent.money.Part(ctx, t.part, open)
 }
 
 // runChild runs a child to its end. A child that was begun by another process goes on.

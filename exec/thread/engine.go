@@ -194,7 +194,7 @@ func (t *thread) register(ctx context.Context) (err error) {
 		t.seat, err = drive.Again(ctx, t.Registry, t.row)
 		return err
 	}
-	row := &registry.Thread{ID: t.id, Kind: "directive", Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
+	row := &registry.Thread{ID: t.id, Kind: t.plan.Kind(), Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
 		Most: registry.Most{Children: t.plan.Settings.Concurrent, Total: t.plan.Settings.Total}}
 	spawns := int64(limits.Unlimited)
 	if t.parent != nil {

@@ -6,21 +6,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
-	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/graph"
 	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
-	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/recorder"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/condition"
-	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // fire asks the hooks of an event. An error ends the thread: the decision to do so is one.
@@ -89,39 +86,18 @@ func (r *hookRunner) Record(h transcript.Hook) error {
 
 // Run implements hook.Runner. The texts that a hook names are read; all else needs the permissions of the directive.
 func (r *hookRunner) Run(ctx context.Context, h *hook.Hook, given map[string]any) (any, error) {
-	w := provider.ToolCall{Name: offer.Execute, Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": given, "dry_run": h.Dry}}
-	switch {
-	case h.Verb == capability.Search:
-		w = provider.ToolCall{Name: offer.Search, Input: given}
-	case h.Verb == capability.Load || h.Ref.Kind != "tool":
-		it, err := r.Session.Item(ctx, h.Ref)
-		switch {
-		case err != nil:
-			return nil, err
-		case it.Model.Directive == nil && it.Model.Knowledge == nil:
-			return string(it.Bytes), nil
-		}
-		return calls.Text(it, given)
+	w, text, err := r.calls.ForHook(ctx, h, given)
+	if w == nil {
+		return text, err
 	}
-	c := r.number(r.calls.Prepare(ctx, w))
+	c := r.number(r.calls.Prepare(ctx, *w))
 	if r.broken = r.batch(ctx, []*toolCall{c}, 1); r.broken != nil {
 		return nil, r.broken
 	}
-	if c.Result.Status != transcript.CallOK {
-		if e := c.Result.Error; e != nil {
-			return nil, fault.New(fault.Code(e.Code), "%s", e.Message)
-		}
-		return nil, fault.New(fault.Failed, "the tool %q failed", h.Ref)
+	if !c.Result.Artifact.IsZero() && r.plan.Graph == nil {
+		return c.Said(r.calls.Artifacts.Text(c.Result.Artifact.String()))
 	}
-	text := c.text
-	if !c.Result.Artifact.IsZero() {
-		text = r.calls.Artifacts.Text(c.Result.Artifact.String())
-	}
-	v, err := jcs.Parse([]byte(text))
-	if m, ok := v.(map[string]any); ok && m["success"] == true {
-		v = m["data"]
-	}
-	return v, err
+	return c.Said(c.text)
 }
 
 // maxAsked is how many events a loop may tell of between two model calls.
@@ -146,10 +122,11 @@ func (t *thread) askHook(ctx context.Context, args map[string]any) (any, error) 
 
 // share is how much of the model's context window is used.
 func (t *thread) share() float64 {
-	if window := t.model.Provider().Window(t.model.Name()); window > 0 {
-		return float64(t.filled()) / float64(window)
+	p := t.model.Provider()
+	if p == nil || p.Window(t.model.Name()) <= 0 {
+		return 0
 	}
-	return 0
+	return float64(t.filled()) / float64(p.Window(t.model.Name()))
 }
 
 // filled is how many tokens the last request, its answer and the results of its calls have.
@@ -305,5 +282,8 @@ func (t *thread) afterEnd(ctx context.Context, r *Result, why *fault.Error) erro
 		return nil
 	}
 	_, err := t.decide(ctx, hook.Complete, data)
+	if err == nil && t.plan.Graph != nil {
+		_, err = t.decide(ctx, graph.Completed, data)
+	}
 	return err
 }

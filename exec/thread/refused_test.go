@@ -57,7 +57,7 @@ func TestNotResumed(t *testing.T) {
 		"acme/lock-1-aaaaa":      {func(s *transcript.Started) { s.Set = cas.Sum([]byte("other")) }, fault.LockMismatch, "ran with another lock", 1},
 		"acme/directive-1-aaaaa": {func(s *transcript.Started) { s.Directive.Digest = cas.Sum([]byte("other")) }, fault.Conflict, "has changed since the thread", 1},
 		"acme/none-1-aaaaa":      {func(s *transcript.Started) { s.Directive.Ref = "directive:acme/none" }, fault.NotFound, "acme/none", 1},
-		"acme/kind-1-aaaaa":      {func(s *transcript.Started) { s.Kind = "graph" }, fault.Validation, "not that of a directive's thread", 1},
+		"acme/kind-1-aaaaa":      {func(s *transcript.Started) { s.Kind = "graph" }, fault.Validation, "is that of a graph, which", 1},
 		"acme/inputs-1-aaaaa":    {func(s *transcript.Started) { s.Given = nil }, fault.Validation, "doesn't have the inputs", 1},
 		"acme/model-1-aaaaa":     {func(s *transcript.Started) { s.Model = "gone/model" }, fault.NotFound, "gone", 1},
 		"acme/grants-1-aaaaa":    {func(s *transcript.Started) { s.Grants = []string{"everything"} }, fault.Validation, "everything", 1},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/approve"
@@ -53,7 +52,7 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 		return nil, fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model", row.ID).On("thread", row.ID).
 			Try("rye run " + row.Directive)
 	}
-	if err := t.same(); err != nil {
+	if err := t.plan.Same(t.id, &t.origin); err != nil {
 		return nil, err
 	}
 	if row.Parent == "" {
@@ -144,38 +143,13 @@ func (t *thread) rewind(ctx context.Context, next *limits.Set) error {
 
 // remember makes a thread of its record, as it was begun.
 func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
+	o, err := results.OriginOf(dir)
+	if err != nil {
+		return nil, err
+	}
 	t := e.newThread(&Start{})
-	for event, err := range transcript.Read(dir) {
-		if err != nil {
-			return nil, err
-		}
-		switch event.Type {
-		case transcript.TypeStarted:
-			t.id = event.Thread
-			if err := event.Decode(&t.origin); err != nil {
-				return nil, err
-			}
-			t.limits = limits.None()
-			t.limits.Take(&t.origin.Limits)
-			t.limits.Depth = t.origin.Depth
-			t.last = t.limits
-		case transcript.TypeContinued:
-			var c transcript.Continued
-			if err := event.Decode(&c); err != nil {
-				return nil, err
-			}
-			if c.Limits != nil {
-				t.last.Take(c.Limits)
-			}
-		}
-	}
+	t.id, t.origin, t.limits, t.last, t.inputs = o.Thread, o.Started, o.Limits, o.Last, o.Started.Given
 	s := &t.origin
-	if s.Kind != "directive" {
-		return nil, fault.New(fault.Validation, "the transcript of %s is not that of a directive's thread", t.id)
-	}
-	if t.inputs = s.Given; t.inputs == nil {
-		return nil, fault.New(fault.Validation, "the transcript of %s doesn't have the inputs of the thread", t.id)
-	}
 	ref, err := model.ParseRef(s.Directive.Ref)
 	if err != nil {
 		return nil, err
@@ -187,27 +161,10 @@ func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
 	if err := t.load(ctx); err != nil {
 		return nil, err
 	}
-	t.plan.Signs = s.Signs
+	if t.plan.Signs = s.Signs; t.plan.Kind() != s.Kind {
+		return nil, fault.New(fault.Validation, "the transcript of %s is that of a %s, which %q isn't", t.id, s.Kind, ref)
+	}
 	return t, nil
-}
-
-// same refuses to go on with another set or directive, and takes the permissions that the thread was begun with as far as its
-// directive still has them.
-func (t *thread) same() error {
-	s := &t.origin
-	if set := t.Session.Set(); set != s.Set {
-		return fault.New(fault.LockMismatch, "the thread %s ran with another lock", t.id).On("thread", t.id).On("set", s.Set.String()).
-			Because("expected "+s.Set.String(), "found    "+set.String(), "a thread goes on with the lock that it began with: git log -p rye.lock")
-	}
-	if t.plan.Directive.Raw != s.Directive.Digest {
-		return fault.New(fault.Conflict, "%q has changed since the thread %s began", t.Directive, t.id).On("thread", t.id).
-			Because("expected "+s.Directive.Digest.String(), "found    "+t.plan.Directive.Raw.String()).Permanent()
-	}
-	had, err := capability.ParseSet(s.Grants)
-	if err != nil {
-		return err
-	}
-	return t.plan.Narrow(had)
 }
 
 // recall takes what came of a call from the record. A call without a result is made again if it only reads, or if it is a

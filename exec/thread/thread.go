@@ -92,10 +92,8 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	if t.continues != "" || t.origin.Format != "" {
 		t.calls.Remember(ctx, t.Dir, t.continues, t.under, t.id)
 	}
-	program := t.plan.Program
-	program.Config, program.Ask = map[string]any{"outputs": t.declaresOutputs(), "handoff_at": t.plan.Handoff.Threshold}, t.ask
 	t.tell("")
-	end, err := t.Loops.Run(running, program)
+	end, err := t.steps(running)
 	cancelled := err != nil && running.Err() != nil && fault.CodeOf(err) == fault.Cancelled // not all that ends with a context says why
 	if why := context.Cause(running); cancelled && ctx.Err() == nil && !errors.Is(why, recorder.ErrTime) {
 		err = why // killed, or driven by another process
@@ -120,7 +118,7 @@ func (t *thread) timeOver(ctx context.Context) error {
 	return t.stop(ctx, limit, nil)
 }
 
-func (t *thread) declaresOutputs() bool { return len(t.plan.Directive.Model.Directive.Outputs) > 0 }
+func (t *thread) declaresOutputs() bool { return len(t.plan.Says.Outputs) > 0 }
 
 // newThread returns a thread that has neither a plan nor a record.
 func (e *Engine) newThread(s *Start) *thread {
@@ -211,25 +209,14 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	if t.unwritten != nil {
 		return t.stay(ctx, r, t.unwritten)
 	}
-	var last transcript.Payload
-	switch r.Status {
-	case Completed:
-		r.Success = true
-		last = transcript.Completed{Result: r.Result, Outputs: r.Outputs, Cost: cost}
-	case Continued:
+	if r.Status == Continued {
 		if r.Next = t.id; t.recorder.Writes() { // the id is not compared
 			if r.Next, err = t.handTo(ctx); err != nil {
 				return t.stay(ctx, r, err)
 			}
 		}
-		last = transcript.HandedOff{Next: r.Next, Reason: "context", Cost: cost}
-	case Interrupted, Waiting:
-		last = results.Stopped(r.Status, why)
-	case Cancelled, results.Killed:
-		last = transcript.Cancelled{Reason: why.Text, Killed: r.Status == results.Killed, Cost: cost}
-	default:
-		last = transcript.Failed{Error: *results.Recorded(why), Cost: cost}
 	}
+	last := r.Last(cost)
 	if err := t.afterEnd(over, r, why); err != nil {
 		return t.stay(ctx, r, err)
 	}

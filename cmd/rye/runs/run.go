@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -64,6 +66,9 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 		return nil, err
 	}
 	defer s.Close()
+	if err := runs(ctx, a, s, ref); err != nil {
+		return nil, err
+	}
 	if c.Async {
 		return c.detach(ctx, a, s, ref)
 	}
@@ -128,20 +133,36 @@ func (o *Opened) engine(a *cli.App) (*thread.Engine, func(), error) {
 	}, nil
 }
 
-// ref reads the argument: exec runs tools.
+// ref reads the argument.
 func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 	text := c.Ref
 	if !strings.Contains(text, ":") {
 		text = "directive:" + text
 	}
 	ref, err := model.ParseRef(text)
-	if err == nil && ref.Kind == "tool" {
-		err = fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref", ref.String()).
-			Try("rye exec " + cli.JoinArgs(slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "run" })))
-	} else if err == nil && ref.Kind != "directive" {
+	if err == nil && ref.Kind != "directive" && ref.Kind != "tool" {
 		err = fault.New(fault.Validation, "%q is not a directive", ref).On("ref", ref.String()).Try(fault.Command("rye show", ref.String()))
 	}
 	return ref, err
+}
+
+// runs refuses a tool that is no graph: exec runs those.
+func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) error {
+	if ref.Kind != "tool" {
+		return nil
+	}
+	it, err := s.Item(ctx, ref)
+	if err != nil {
+		return Reworded(a, err)
+	}
+	if graph.Is(it.Model.Tool) {
+		return nil
+	}
+	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "run" })
+	for i, arg := range args {
+		args[i] = cmp.Or(map[string]string{"-i": "-p", "--inputs": "--params"}[arg], arg)
+	}
+	return fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref", ref.String()).Try("rye exec " + cli.JoinArgs(args))
 }
 
 func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {

@@ -4,7 +4,8 @@
 //	text, err := c.Make(ctx)        what the model is given, and c.Result what the record has
 //
 // What is wrong with a call is its result, as JSON's {"error": {"code": …, "message": …}}: the model goes on with it. An error of
-// Make ends the thread. approval.ErrWaits stops it: the call waits for its approval.
+// Make ends the thread. A call that waits for its
+// approval has Call.Waits instead of a result.
 package calls
 
 import (
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas"
@@ -49,9 +51,11 @@ type Call struct {
 	Child  string       // the id of that thread
 	Begun  bool         // the record says so
 	Chosen bool         // rye itself chooses its directive
+	Group  *Group       // that it belongs to; nil for none
 	Part   int64        // of what is left of the budget that thread may have one such part, unless it says how much
 
 	Result transcript.CallResult
+	Waits  error // that it waits for its approval, and was not made
 	do     func(context.Context) (*Outcome, error)
 }
 
@@ -86,15 +90,30 @@ func (m *Maker) Returned() map[string]any {
 	return m.returned
 }
 
+// Return makes values the outputs.
+func (m *Maker) Return(values map[string]any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.returned = values
+}
+
 // Make makes a call, and returns what came of it as JSON.
 func (c *Call) Make(ctx context.Context) (text string, err error) {
+	if c.Group != nil {
+		return c.Group.make(ctx, c)
+	}
+	return c.begin(ctx)
+}
+
+func (c *Call) begin(ctx context.Context) (text string, err error) {
 	began := time.Now()
 	out, err := c.do(ctx)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	if errors.Is(err, approval.ErrWaits) {
-		return "", err
+		c.Waits = err
+		return "", nil
 	}
 	c.Result.Call, c.Result.Status, c.Result.Duration = c.Record, transcript.CallOK, time.Since(began)
 	if err != nil {
@@ -279,6 +298,10 @@ func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, 
 		return c.Refuse(err)
 	}
 	c.Risk = it.Model.Tool.Risk.String()
+	if graph.Is(it.Model.Tool) && !dry {
+		m.walks(c, given)
+		return c
+	}
 	c.do = func(ctx context.Context) (*Outcome, error) { return m.execute(ctx, c.Record, it, given, dry) }
 	return c
 }
@@ -310,6 +333,12 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 	c.Child = m.NewID(c.Spawn.Directive.ID)
 	c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }
 	return nil
+}
+
+// walks makes a call one that runs a graph as a thread.
+func (m *Maker) walks(c *Call, given object) {
+	c.Spawn, c.Child = &spawn.Child{Directive: c.Ref, Inputs: given}, m.NewID(c.Ref.ID)
+	c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }
 }
 
 // Text returns the text of a directive, with its inputs filled in, or of knowledge.

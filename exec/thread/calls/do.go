@@ -88,9 +88,7 @@ func (m *Maker) give(c *Call, values object) *Call {
 		if err := m.checkOutputs(values); err != nil {
 			return nil, err
 		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.returned = values
+		m.Return(values)
 		return &Outcome{Value: object{"success": true}}, nil
 	}
 	return c
@@ -98,7 +96,7 @@ func (m *Maker) give(c *Call, values object) *Call {
 
 // checkOutputs refuses what isn't the outputs that the directive declares.
 func (m *Maker) checkOutputs(values object) error {
-	outputs := m.Plan.Directive.Model.Directive.Outputs
+	outputs := m.Plan.Says.Outputs
 	var missing []string
 	for _, o := range outputs {
 		if values[o.Name] == nil {

@@ -143,6 +143,24 @@ func (p *Purse) Left(ctx context.Context) (int64, error) {
 	return max(left, 0), nil
 }
 
+// Part has an account opened below this one with at most one part of what is left: of as many as there are. Others may take from the
+// same budget at once.
+func (p *Purse) Part(ctx context.Context, parts int64, open func(most int64) error) error {
+	const tries = 100
+	for try := 0; ; try++ {
+		left, err := p.Left(ctx)
+		if err != nil {
+			return err
+		}
+		if left != math.MaxInt64 {
+			left /= max(parts, 1)
+		}
+		if err := open(left); !IsShort(err) || try == tries {
+			return err
+		}
+	}
+}
+
 // End writes what is late, and closes the account of a thread that never goes on.
 func (p *Purse) End(ctx context.Context, closes bool, at time.Time) error {
 	p.mu.Lock()

@@ -1,4 +1,4 @@
-// Package plan reads what a thread follows: its directive, its loop, and what config says of both. It says what the thread may
+// Package plan reads what a thread follows: its directive, its loop or its graph, and what config says of both. It says what the thread may
 // do, and stays as it is while the thread runs.
 //
 //	p, err := plan.Read(ctx, agents, ref, session.Item)
@@ -19,6 +19,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas/fault"
@@ -39,8 +40,10 @@ import (
 // A Plan is what one thread follows.
 type Plan struct {
 	Agents    *agent.Runner
-	Directive *ai.Item
-	Owned     bool // the directive is the user's own
+	Directive *ai.Item         // or the graph
+	Says      *model.Directive // what that says
+	Graph     *graph.Graph     // nil: a loop decides
+	Owned     bool             // the directive is the user's own
 	Loop      *session.Program
 	Program   *loop.Loop
 	Settings  limits.Settings
@@ -64,25 +67,34 @@ func Read(ctx context.Context, agents *agent.Runner, ref model.Ref, find Find) (
 	if p.Directive, err = find(ctx, ref); err != nil {
 		return nil, err
 	}
-	d := p.Directive.Model.Directive
-	if d == nil {
-		return nil, fault.New(fault.Validation, "%q is not a directive", ref).Try(fault.Command("rye exec", ref.String()))
-	}
-	if agent.Prompt(p.Directive.Model) == "" {
-		return nil, fault.New(fault.Validation, "%q has no steps: its text is empty", ref).On("ref", ref.String()).Try("rye docs directive-format")
-	}
-	if p.Owned, err = agents.Session.Owns(ctx, p.Directive); err != nil {
+	if err := p.follow(ctx); err != nil {
 		return nil, err
 	}
-	if p.Loop, p.Program, err = agents.Program(ctx, agent.Loop); err != nil {
+	if p.Owned, err = agents.Session.Owns(ctx, p.Directive); err != nil {
 		return nil, err
 	}
 	if err := p.readConfig(ctx); err != nil {
 		return nil, err
 	}
-	p.declared, err = capability.NewSet(p.Meaning.Expand(d.Permissions))
+	p.declared, err = capability.NewSet(p.Meaning.Expand(p.Says.Permissions))
 	p.Caps = p.declared
 	return p, err
+}
+
+// follow finds out what decides the steps: the loop of a directive, or a graph.
+func (p *Plan) follow(ctx context.Context) (err error) {
+	ref, m := p.Directive.Ref, p.Directive.Model
+	if graph.Is(m.Tool) {
+		return p.readGraph()
+	}
+	if p.Says = m.Directive; p.Says == nil {
+		return fault.New(fault.Validation, "%q is not a directive", ref).Try(fault.Command("rye exec", ref.String()))
+	}
+	if agent.Prompt(m) == "" {
+		return fault.New(fault.Validation, "%q has no steps: its text is empty", ref).On("ref", ref.String()).Try("rye docs directive-format")
+	}
+	p.Loop, p.Program, err = p.Agents.Program(ctx, agent.Loop)
+	return err
 }
 
 // readConfig reads what config says: of limits and failures, of hooks, of the context window, and of what permissions mean.
@@ -128,7 +140,7 @@ func (p *Plan) readHooks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Hooks, err = hook.Read(hook.Sources{Config: config.Value, Events: events.Value, Own: p.Directive.Model.Directive.Hooks, Ref: p.Directive.Ref})
+	p.Hooks, err = hook.Read(hook.Sources{Config: config.Value, Events: events.Value, Own: p.Says.Hooks, Ref: p.Directive.Ref})
 	return err
 }
 
@@ -170,13 +182,18 @@ func (p *Plan) Complete(given func(*params.Schema) (map[string]any, error)) (map
 func (p *Plan) Limits() limits.Set {
 	l := limits.None()
 	l.Declare(p.Settings.Limits)
-	l.Declare(p.Directive.Model.Directive.Limits)
+	if p.Graph != nil {
+		l.Turns = p.Graph.Steps
+	}
+	l.Declare(p.Says.Limits)
 	return l
 }
 
 // Model finds the model.
 func (p *Plan) Model(ctx context.Context, w models.Wanted) (models.Model, error) {
-	w.Directive = p.Directive.Model.Directive.Model
+	if w.Directive = p.Says.Model; p.Graph != nil {
+		return models.None(&w)
+	}
 	return models.Choose(ctx, p.Agents.Session, &w)
 }
 
@@ -201,13 +218,13 @@ func (p *Plan) Narrow(others capability.Set) (err error) {
 
 // Offer finds the tools that the directive names.
 func (p *Plan) Offer(ctx context.Context) (err error) {
-	p.Named, err = offer.Find(ctx, p.Agents.Session.Item, p.Directive.Model.Directive.Tools, p.covers)
+	p.Named, err = offer.Find(ctx, p.Agents.Session.Item, p.Says.Tools, p.covers)
 	return err
 }
 
 // Tools are what the model is offered.
 func (p *Plan) Tools() []provider.Tool {
-	return offer.Tools(p.Directive.Model.Directive.Outputs, p.Named.Tools, p.Signs)
+	return offer.Tools(p.Says.Outputs, p.Named.Tools, p.Signs)
 }
 
 // covers reports whether a permission covers a call, and config doesn't narrow it away.
@@ -224,9 +241,9 @@ func (p *Plan) Allows(verb, kind, id string) error {
 	if p.covers(need) {
 		return nil
 	}
-	e := fault.New(fault.Denied, "the directive has no permission for %s", need).On("permission", need.String()).Try("rye docs directive-format")
+	e := fault.New(fault.Denied, "the %s has no permission for %s", p.Kind(), need).On("permission", need.String()).Try("rye docs directive-format")
 	if p.declared.Covers(need) && p.Meaning.Refuses(need) == "" {
-		e.Text = fmt.Sprintf("the directive declares %s, which no policy or directive above it grants", need)
+		e.Text = fmt.Sprintf("the %s declares %s, which no policy or directive above it grants", p.Kind(), need)
 		e.Try("rye docs threads")
 	}
 	return e
@@ -239,8 +256,12 @@ func (p *Plan) Started(ctx context.Context, m models.Model) (*transcript.Started
 		return nil, err
 	}
 	set := p.Agents.Session.Set()
-	s := &transcript.Started{Format: transcript.Format, Kind: "directive", Directive: itemOf(p.Directive), Loop: itemOf(p.Loop.Item), Model: m.String(),
-		Set: set, Lock: set, Policy: policies, Grants: p.Caps.Strings(), Signs: p.Signs}
+	s := &transcript.Started{Format: transcript.Format, Kind: p.Kind(), Directive: itemOf(p.Directive), Model: m.String(), Set: set, Lock: set, Policy: policies,
+		Grants: p.Caps.Strings(), Signs: p.Signs}
+	if p.Graph != nil {
+		return s, nil
+	}
+	s.Loop = itemOf(p.Loop.Item)
 	if from := m.Provider(); from != nil {
 		s.Provider = transcript.Item{Ref: from.Ref.String(), Digest: m.Digest()}
 	}

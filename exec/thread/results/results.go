@@ -139,8 +139,8 @@ func Reason(why *fault.Error) string {
 	return "limit"
 }
 
-// Stopped is what the transcript has of a thread that stops and can go on.
-func Stopped(status string, why *fault.Error) transcript.Waiting {
+// stopped is what the transcript has of a thread that stops and can go on.
+func stopped(status string, why *fault.Error) transcript.Waiting {
 	w := transcript.Waiting{State: status, Reason: Reason(why), Error: Recorded(why)}
 	if status == Waiting {
 		w.Reason = "approval"

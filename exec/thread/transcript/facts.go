@@ -100,6 +100,8 @@ func (v *verifier) take(e *Event) {
 		if e.Type == TypeClassified {
 			m.Failed++
 		}
+	case TypeNodeStarted: // a step of a graph is a turn
+		f.turns = max(f.turns, int64(e.value["step"].(float64)))
 	case TypeCallStarted:
 		i := itemOf(e.value)
 		if i.Ref == "" {

@@ -1,0 +1,55 @@
+package graph
+
+import (
+	"context"
+	"time"
+
+	"github.com/rye-build/rye/ai/graph"
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// A Question is what a gate asks a person.
+type Question struct {
+	Step    int64
+	Node    string
+	Text    string
+	Timeout time.Duration // 0 for what the policy says
+}
+
+// An Answer is what came of it.
+type Answer struct {
+	Yes     bool
+	Expired bool
+}
+
+// gate decides which way to go. A condition and a question must both be answered with yes.
+func (w *walk) gate(ctx context.Context, n *graph.Node) (*outcome, error) {
+	o := &outcome{cause: "condition"}
+	if n.When != nil && !n.When.Holds(w.doc()) {
+		o.next = &n.Otherwise
+		return o, nil
+	}
+	if n.Ask == nil {
+		return o, nil
+	}
+	text, err := n.Ask.Fill(w.doc())
+	if err != nil {
+		o.failed = fault.Of(tooMuch(err))
+		return o, nil
+	}
+	q := Question{Step: w.step, Node: n.Name, Timeout: n.Timeout}
+	if q.Text, _ = text.(string); q.Text == "" {
+		q.Text = n.Ask.String()
+	}
+	a, err := w.Ask(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if o.cause = "answer"; a.Expired {
+		o.cause = "expired"
+	}
+	if !a.Yes {
+		o.next = &n.Otherwise
+	}
+	return o, nil
+}

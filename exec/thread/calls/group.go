@@ -1,0 +1,54 @@
+package calls
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A Group is calls that end together: the first that fails cancels the rest. It is safe for many goroutines.
+type Group struct {
+	once   sync.Once
+	failed chan struct{} // closed by the first
+}
+
+// NewGroup returns a group, nil unless the calls depend on each other.
+func NewGroup(depend bool) *Group {
+	if !depend {
+		return nil
+	}
+	return &Group{failed: make(chan struct{})}
+}
+
+// make makes a call of the group.
+func (g *Group) make(ctx context.Context, c *Call) (string, error) {
+	select {
+	case <-g.failed:
+		return c.Refuse(fault.New(fault.Cancelled, "the call was not made, because another one had failed")).begin(ctx)
+	default:
+	}
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-g.failed:
+			stop()
+		case <-inner.Done():
+		}
+	}()
+	text, err := c.begin(inner)
+	switch {
+	case err != nil && ctx.Err() == nil && inner.Err() != nil:
+		e := fault.New(fault.Cancelled, "the call was cancelled, because another one had failed")
+		c.Result.Call, c.Result.Status, c.Result.Error = c.Record, transcript.CallCancelled, results.Recorded(e)
+		b, err := jcs.Append(nil, results.Fault(e))
+		return string(b), err
+	case err == nil && c.Result.Status != transcript.CallOK:
+		g.once.Do(func() { close(g.failed) })
+	}
+	return text, err
+}

@@ -1,0 +1,47 @@
+package calls
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/hook"
+	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// ForHook returns the call that a hook makes, as a model's, or the text that it names: those are read without a permission.
+func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, given map[string]any) (c *provider.ToolCall, text any, err error) {
+	switch {
+	case h.Verb == capability.Search:
+		return &provider.ToolCall{Name: offer.Search, Input: given}, nil, nil
+	case h.Verb != capability.Load && h.Ref.Kind == "tool":
+		return &provider.ToolCall{Name: offer.Execute, Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": given, "dry_run": h.Dry}}, nil, nil
+	}
+	it, err := m.Plan.Agents.Session.Item(ctx, h.Ref)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case it.Model.Directive == nil && it.Model.Knowledge == nil:
+		return nil, string(it.Bytes), nil
+	}
+	text, err = Text(it, given)
+	return nil, text, err
+}
+
+// Said returns what a call of a hook gave, whose text is known.
+func (c *Call) Said(text string) (any, error) {
+	if c.Result.Status != transcript.CallOK {
+		if e := c.Result.Error; e != nil {
+			return nil, fault.New(fault.Code(e.Code), "%s", e.Message)
+		}
+		return nil, fault.New(fault.Failed, "the tool %q failed", c.Ref)
+	}
+	v, err := jcs.Parse([]byte(text))
+	if m, ok := v.(map[string]any); ok && m["success"] == true {
+		v = m["data"]
+	}
+	return v, err
+}

@@ -1,0 +1,103 @@
+package thread
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/graph"
+	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/hook"
+	"github.com/rye-build/rye/exec/thread/loop"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// steps runs what decides the steps of the thread: its loop, or its graph.
+func (t *thread) steps(ctx context.Context) (*loop.End, error) {
+	if g := t.plan.Graph; g != nil {
+		state, err := graph.Walk(ctx, g, t.inputs, walk{t})
+		if err == nil {
+			t.calls.Return(state)
+			err = errReturned
+		}
+		return nil, err
+	}
+	program := t.plan.Program
+	program.Config, program.Ask = object{"outputs": t.declaresOutputs(), "handoff_at": t.plan.Handoff.Threshold}, t.ask
+	return t.Loops.Run(ctx, program)
+}
+
+// A walk is the thread as the kernel of its graph.
+type walk struct{ *thread }
+
+// Begin implements graph.Kernel. A step is a turn.
+func (w walk) Begin(ctx context.Context, e transcript.NodeStarted) error {
+	if err := w.check(ctx); err != nil {
+		return err
+	}
+	if _, err := w.fire(ctx, hook.BeforeStep, object{"node": e.Node}); err != nil {
+		return err
+	}
+	w.turn++
+	w.tell("")
+	return w.append(false, e)
+}
+
+// Record implements graph.Kernel.
+func (w walk) Record(durable bool, events ...transcript.Payload) error {
+	return w.append(durable, events...)
+}
+
+// Make implements graph.Kernel by calls as those of a model.
+func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, rest bool) ([]graph.Made, error) {
+	all := make([]*toolCall, len(wanted))
+	group := calls.NewGroup(rest)
+	for i, c := range w.calls.PrepareAll(ctx, wanted) {
+		all[i] = w.number(c)
+		c.Group = group
+	}
+	if err := w.beforeCalls(ctx, all); err != nil {
+		return nil, err
+	}
+	if err := w.batch(ctx, all, max(min(atOnce, int(w.plan.Settings.Concurrent)), 1)); err != nil {
+		return nil, err
+	}
+	if err := w.afterCalls(ctx, all); err != nil {
+		return nil, err
+	}
+	made := make([]graph.Made, len(all))
+	for i, c := range all {
+		v, err := jcs.Parse([]byte(c.text))
+		if err != nil {
+			return nil, err
+		}
+		made[i] = graph.Made{Status: c.Result.Status, Risk: c.Risk, Value: v}
+	}
+	return made, nil
+}
+
+// Decide implements graph.Kernel. Only a node that failed has a choice.
+func (w walk) Decide(ctx context.Context, event string, data map[string]any) (string, error) {
+	if event != hook.Failure {
+		_, err := w.fire(ctx, event, data)
+		return "", err
+	}
+	class := w.plan.Classify(data)
+	d, err := w.decide(ctx, event, data)
+	if err != nil {
+		return "", err
+	}
+	switch action, again := w.plan.Failed(d, &class, data); {
+	case action == hook.Retry:
+		return action, w.wait(ctx, again)
+	case action != "":
+		return action, nil
+	}
+	return "", w.end(d, event)
+}
+
+// Ask implements graph.Kernel.
+func (w walk) Ask(context.Context, graph.Question) (graph.Answer, error) {
+	return graph.Answer{}, fault.New(fault.Approval, "nothing can answer the gate")
+}

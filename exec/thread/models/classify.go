@@ -1,0 +1,31 @@
+package models
+
+import (
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// ErrLost is the failure of a request whose answer was lost with the process that waited for it.
+var ErrLost = &provider.Failure{Code: string(fault.Unavailable), Message: "the process ended before the answer came"}
+
+// Classify says what kind of failure a model call had, and adds it to the event about it. What the record says of that counts: was,
+// nil if it says nothing.
+func Classify(rules *classification.Rules, failure *provider.Failure, was *transcript.Classified, event transcript.Classified) (classification.Class, transcript.Classified) {
+	class := rules.Of(failure.Doc())
+	event.Category, event.ID, event.Retryable, event.Class, event.Said = string(class.Category), class.ID, class.Retryable, failure.Type, failure.Code
+	event.Error = transcript.Fault{Code: string(fault.CodeOf(failure)), Message: failure.Error(), Status: failure.Status}
+	switch {
+	case was != nil:
+		event.Category, event.ID, event.Retryable, event.Error = was.Category, was.ID, was.Retryable, was.Error
+		class.Category, class.ID, class.Retryable = classification.Category(was.Category), was.ID, was.Retryable
+	case failure == ErrLost:
+		event.Category, event.ID, event.Retryable, event.Said, event.Error = "transient", tape.LostID, true, "", transcript.Fault{Code: failure.Code, Message: failure.Message}
+	}
+	if event.ID == tape.LostID {
+		event.Action = "retry"
+	}
+	return class, event
+}
