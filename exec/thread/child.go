@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // inherit bounds a thread by the policies, and a child by its parent: it may do what both may, and its limits are at most those
@@ -67,13 +68,15 @@ func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, e
 
 // rejoin starts a child, or finds the one that was begun.
 func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
+	var row *registry.Thread // that it has although it never began
 	if c.Begun {
-		if _, err := registry.Get(ctx, t.Registry, c.Child); err == nil || fault.CodeOf(err) != fault.NotFound { // or it never began
+		var err error
+		if row, err = registry.Get(ctx, t.Registry, c.Child); err == nil && transcript.Exists(row.Dir()) || err != nil && fault.CodeOf(err) != fault.NotFound {
 			return t.goesOn(ctx, c.Child, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live.below(), parent: t, spawned: c.Spawn.Limits})
 		}
 	}
 	return t.Run(ctx, &Start{Directive: c.Spawn.Directive, Inputs: params.Values(c.Spawn.Inputs), Model: c.Spawn.Model, Limits: c.Spawn.Limits, Principal: t.Principal,
-		Approver: t.Approver, Live: t.Live.below(), parent: t, chosen: c.Chosen, ID: c.Child, part: c.Part})
+		Approver: t.Approver, Live: t.Live.below(), parent: t, chosen: c.Chosen, ID: c.Child, part: c.Part, row: row})
 }
 
 // goesOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over to.

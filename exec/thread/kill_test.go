@@ -35,6 +35,7 @@ type doomed struct {
 	At     int
 	Before string // a regular expression
 	Limits []string
+	Graph  string // that is run; "" for the directive acme/asking
 }
 
 func (d *doomed) run() int {
@@ -67,7 +68,11 @@ func (d *doomed) run() int {
 	books := filepath.Join(d.Base, "state", "threads")
 	e := &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now, Hook: hook,
 		Registry: registry.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}
-	r, err := e.Run(context.Background(), &thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/asking"}, Inputs: params.Values(object{"topic": "rye"}), Limits: d.Limits})
+	start := &thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/asking"}, Inputs: params.Values(object{"topic": "rye"}), Limits: d.Limits}
+	if d.Graph != "" {
+		start.Directive, start.Inputs = model.Ref{Kind: "tool", ID: d.Graph}, nil
+	}
+	r, err := e.Run(context.Background(), start)
 	if err != nil || !r.Success {
 		fmt.Println(r, err)
 		return 1
