@@ -101,9 +101,6 @@ func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) 
 	return answer, t.fills(ctx, hook.Full, tokens)
 }
 
-// errLost is the failure of a request whose answer was lost with the process that waited for it.
-var errLost = models.ErrLost
-
 // classify says what kind of failure a model call had. What the record says of that counts.
 func (t *thread) classify(failure *provider.Failure, attempt int64) (classification.Class, transcript.Classified) {
 	was := t.classified
@@ -282,7 +279,7 @@ func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Dig
 		t.classified = was.Failed
 		return nil, models.Undone(was.Failed), models.Failed(was.Failed, t.model)
 	}
-	return nil, false, errLost
+	return nil, false, models.ErrLost
 }
 
 // recordRequest writes what the model is asked, before it is.

@@ -6,6 +6,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/graph"
 	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/provider"
@@ -19,7 +20,7 @@ func (t *thread) steps(ctx context.Context) (*loop.End, error) {
 		state, err := graph.Walk(ctx, g, t.inputs, walk{t})
 		if err == nil {
 			t.calls.Return(state)
-			err = errReturned
+			err = ending.ErrReturned
 		}
 		return nil, err
 	}
@@ -88,13 +89,13 @@ func (w walk) Decide(ctx context.Context, event string, data map[string]any) (st
 	if err != nil {
 		return "", err
 	}
-	switch action, again := w.plan.Failed(d, &class, data); {
-	case action == hook.Retry:
+	action, again := w.plan.Failed(d, &class, data)
+	if action == hook.Retry {
 		return action, w.wait(ctx, again)
-	case action != "":
-		return action, nil
+	} else if action == "" {
+		err = w.end(d, event)
 	}
-	return "", w.end(d, event)
+	return action, err
 }
 
 // Ask implements graph.Kernel.

@@ -3,9 +3,9 @@ package thread
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/models"
@@ -14,9 +14,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
-
-// errHandedOff ends a loop that has handed its work over.
-var errHandedOff = errors.New("the work was handed over")
 
 // handOver decides what a new thread begins with that goes on with this one's work, and ends the loop.
 func (t *thread) handOver(ctx context.Context, args map[string]any) error {
@@ -45,7 +42,7 @@ func (t *thread) handOver(ctx context.Context, args map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return errHandedOff
+	return ending.ErrHandedOff
 }
 
 // summary has a child summarise messages, in so many bytes. Without a summary the last messages have to do.

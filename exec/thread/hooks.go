@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/graph"
 	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
@@ -269,7 +270,7 @@ func (t *thread) fills(ctx context.Context, event string, tokens int64) error {
 // afterReturn asks the hooks about the outputs, and returns the error that ends the loop.
 func (t *thread) afterReturn(ctx context.Context) error {
 	_, err := t.fire(ctx, hook.Return, object{"outputs": t.calls.Returned()})
-	return cmp.Or(err, errReturned)
+	return cmp.Or(err, ending.ErrReturned)
 }
 
 // afterEnd tells the hooks how the thread ends. Nothing that they decide changes it.

@@ -1,17 +1,16 @@
 package thread
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
@@ -67,9 +66,6 @@ type thread struct {
 	unwritten  error                  // why something could not be recorded: the thread goes on from what is
 	classified *transcript.Classified // what the record says of that call
 }
-
-// errReturned ends a loop whose model has returned the outputs.
-var errReturned = errors.New("the outputs were returned")
 
 // run runs the loop, and records how it ended.
 func (t *thread) run(ctx context.Context) (*Result, error) {
@@ -198,7 +194,10 @@ func (t *thread) put(durable bool, events ...transcript.Payload) ([]*transcript.
 func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result, error) {
 	ctx, over := context.WithoutCancel(ctx), ctx
 	r := &Result{Thread: t.id, Directive: t.Directive.ID, Outputs: t.calls.Returned()}
-	why := t.outcome(over, r, end, err)
+	why, known := ending.Of(over, r, err)
+	if !known {
+		why = r.Take(end.Value, end.Ended, end.Reason, t.declaresOutputs())
+	}
 	defer func() { t.tell(r.Status) }()
 	own, below := t.money.Spent()
 	cost := transcript.Cost{Turns: t.turn, InputTokens: t.tokens.InputTokens, OutputTokens: t.tokens.OutputTokens, Spend: own, Below: below, Elapsed: t.recorder.Elapsed()}
@@ -246,37 +245,4 @@ func (t *thread) stay(ctx context.Context, r *Result, err error) (*Result, error
 	}
 	r.Status, r.Error = Interrupted, fault.Of(err)
 	return r, bad
-}
-
-// outcome decides the status of the thread, and why it isn't completed.
-func (t *thread) outcome(ctx context.Context, r *Result, end *loop.End, err error) *fault.Error {
-	r.Status = Failed
-	asked := cmp.Or(drive.Request(err), drive.Request(context.Cause(ctx)))
-	switch {
-	case errors.Is(err, errHandedOff):
-		r.Status = Continued
-		return nil
-	case errors.Is(err, errReturned):
-		r.Status = Completed
-		return nil
-	case asked != nil:
-		r.Status = asked.Status()
-		return fault.Of(asked)
-	case errors.Is(err, approval.ErrWaits):
-		r.Status = Waiting
-		return fault.Of(err)
-	case ctx.Err() != nil:
-		r.Status = Interrupted
-		return fault.New(fault.Cancelled, "the thread was interrupted").From(context.Cause(ctx))
-	case err != nil:
-		e := fault.Of(err)
-		switch e.Code {
-		case fault.Limit, fault.Budget:
-			r.Status = Interrupted
-		case fault.Cancelled:
-			r.Status = Cancelled
-		}
-		return e
-	}
-	return r.Take(end.Value, end.Ended, end.Reason, t.declaresOutputs())
 }

@@ -1,0 +1,52 @@
+// Package ending says how a thread has ended, by what ended its steps.
+package ending
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/results"
+)
+
+// The errors that end the steps of a thread that has done its work.
+var (
+	ErrReturned  = errors.New("the outputs were returned")
+	ErrHandedOff = errors.New("the work was handed over")
+)
+
+// Of decides the status of a thread whose steps have ended with an error, and why it isn't completed. Without one it isn't known.
+func Of(ctx context.Context, r *results.Result, err error) (why *fault.Error, known bool) {
+	r.Status = results.Failed
+	asked := cmp.Or(drive.Request(err), drive.Request(context.Cause(ctx)))
+	switch {
+	case errors.Is(err, ErrHandedOff):
+		r.Status = results.Continued
+		return nil, true
+	case errors.Is(err, ErrReturned):
+		r.Status = results.Completed
+		return nil, true
+	case asked != nil:
+		r.Status = asked.Status()
+		return fault.Of(asked), true
+	case errors.Is(err, approval.ErrWaits):
+		r.Status = results.Waiting
+		return fault.Of(err), true
+	case ctx.Err() != nil:
+		r.Status = results.Interrupted
+		return fault.New(fault.Cancelled, "the thread was interrupted").From(context.Cause(ctx)), true
+	case err != nil:
+		e := fault.Of(err)
+		switch e.Code {
+		case fault.Limit, fault.Budget:
+			r.Status = results.Interrupted
+		case fault.Cancelled:
+			r.Status = results.Cancelled
+		}
+		return e, true
+	}
+	return nil, false
+}
