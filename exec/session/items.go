@@ -101,7 +101,7 @@ func (s *Session) chosen(ctx context.Context, ref model.Ref) (*source, error) {
 		from.close()
 		return nil, err
 	}
-	from.base.Resolver, from.base.Admit, from.base.Known = library, ai.NewAdmitter(library, from.asked), nil
+	from.base.Resolver, from.base.Admit, from.base.Known = library, ai.NewAdmitter(library, from.asked), from.library
 	return from, nil
 }
 

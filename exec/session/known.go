@@ -23,6 +23,8 @@ type known struct {
 	view   *ai.View
 	chains chain.Memory
 
+	library chain.Memory // of tools that aren't in the set, and that rye chooses
+
 	mu   sync.Mutex
 	seen map[model.Ref]*nofollow.Seen // what doesn't differ from the lock, by what was called
 }

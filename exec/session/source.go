@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/drift"
@@ -25,10 +26,12 @@ import (
 
 // A source is what one call runs from, under the policies as they are when it is prepared.
 type source struct {
-	base   exec.Base
-	view   *ai.View
-	asked  ai.Examiner
-	config func(ctx context.Context, name string) (*ai.Merged, error)
+	base  exec.Base
+	view  *ai.View
+	asked ai.Examiner
+	// library keeps the chains of tools that rye chooses and no lock pins.
+	library *chain.Memory
+	config  func(ctx context.Context, name string) (*ai.Merged, error)
 	// choose refuses a tool that may not run from base, or changes base for it.
 	choose func(ctx context.Context, ref model.Ref) error
 	close  func()
@@ -169,7 +172,7 @@ func (s *Session) pinned(ctx context.Context) (_ *source, err error) {
 		return nil, err
 	}
 	view, asked := known.view, l.Asked(ctx, l.Dir)
-	from.view, from.asked = view, asked
+	from.view, from.asked, from.library = view, asked, &known.library
 	resolver := s.set.Resolver(view)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	from.base = exec.Base{

@@ -41,7 +41,7 @@ type doomed struct {
 func (d *doomed) run() int {
 	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(d.Base, name)} }
 	space, err := workspace.Open(context.Background(), workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"), Store: at("store"), State: at("state"),
-		Cache: at("cache")}, workspace.Options{Offline: true})
+		Cache: at("cache")}, workspace.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return 2

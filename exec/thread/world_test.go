@@ -199,7 +199,7 @@ func (w *world) write(name, text string) {
 
 func (w *world) workspace() *workspace.Workspace {
 	w.t.Helper()
-	space, err := workspace.Open(w.t.Context(), w.paths, workspace.Options{Offline: true})
+	space, err := workspace.Open(w.t.Context(), w.paths, workspace.Options{})
 	must(w.t, err)
 	w.t.Cleanup(space.Close)
 	return space
