@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas/fault"
@@ -52,18 +53,24 @@ func (p managing) needs() function.Need {
 	if p.Name == "" || err != nil {
 		c, _ = capability.Parse(verb + ":tool:" + ServersDir + "/*")
 	}
-	return function.Need{Permissions: []capability.Capability{c}}
+	return function.Need{Permissions: []capability.Capability{c}, Refused: p.refused()}
+}
+
+// refused is the error of an action that would change which tools are trusted, nil for the others.
+func (p managing) refused() error {
+	if !slices.Contains([]string{"add", "refresh", "accept", "remove"}, p.Action) {
+		return nil
+	}
+	command := fault.Command("rye mcp "+p.Action, p.Name)
+	if p.Name == "" {
+		command = "rye help mcp " + p.Action
+	}
+	return fault.New(fault.Denied, "a person does that: it changes which tools are trusted").Try(command).On("action", p.Action)
 }
 
 func (p managing) do(ctx context.Context, s *session.Session, c *function.Call) (any, error) {
 	switch p.Action {
 	case "list", "show", "test":
-	case "add", "refresh", "accept", "remove":
-		command := fault.Command("rye mcp "+p.Action, p.Name)
-		if p.Name == "" {
-			command = "rye mcp " + p.Action
-		}
-		return nil, fault.New(fault.Denied, "a person does that: it changes which tools are trusted").Try(command).On("action", p.Action)
 	default:
 		return nil, fault.New(fault.Validation, "unknown action %q", p.Action).Because("expected one of list, show, test")
 	}

@@ -308,7 +308,7 @@ func (c *addRun) server(ctx context.Context, st *catalog.Stage, spec *catalog.Sp
 	}
 	if it.Model.Invalid() {
 		f := st.Items.Invalid(it, "the item of the server")
-		f.Text = fmt.Sprintf("%s would be invalid", it.Ref)
+		f.Text, f.Hint = fmt.Sprintf("%s would be invalid", it.Ref), []string{"rye help mcp add"}
 		return nil, f
 	}
 	return &catalog.Server{Name: c.Name, Item: it, Spec: spec}, st.Write(ctx, it, k)

@@ -274,8 +274,6 @@ func nest(root *kong.Node, cmds []Command) {
 func usage(kctx *kong.Context) string {
 	var b bytes.Buffer
 	kctx.Kong.Stdout = &b
-	if err := kctx.PrintUsage(false); err != nil {
-		return err.Error()
-	}
+	_ = kctx.PrintUsage(false) // a Buffer takes everything
 	return b.String()
 }

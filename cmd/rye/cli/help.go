@@ -125,6 +125,9 @@ func helpOf(cmds []Command, kctx *kong.Context) helpAnswer {
 		_, flags, _ := strings.Cut(ans.Page, "\nGlobal flags:\n")
 		ans.Page = frontPage(cmds, flags)
 	}
+	if path, _, group := strings.Cut(strings.TrimPrefix(ans.Page, "Usage: rye "), " <command>"); group && slices.ContainsFunc(cmds, func(c Command) bool { return c.Path == path && c.New != nil }) { // runs without one
+		ans.Page = strings.Replace(ans.Page, "<command>", "[<command>]", 1)
+	}
 	return ans
 }
 

@@ -197,6 +197,9 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 		}
 		return none(f)
 	}
+	if err := v.CheckDraft(ctx, it); err != nil {
+		return none(err)
+	}
 	return it, newAnswer{Ref: ref.String(), File: v.Name(space, file), From: from, DryRun: c.DryRun}, text.Mode, nil
 }
 

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/exec/serve/token"
 )
@@ -139,4 +141,26 @@ func CompleteTokens(a *cli.App) []cli.Candidate {
 	}
 	all, _ := store.List()
 	return cli.Offer(all, func(t token.Token) (string, string) { return t.Name, "token" })
+}
+
+// CheckTokens checks that the tokens of rye serve can be read by their owner alone.
+func CheckTokens(_ context.Context, a *cli.App) places.Finding {
+	store, err := tokens(a)
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	all, err := store.List()
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	over := 0
+	for i := range all {
+		if all[i].Expired(a.Now()) {
+			over++
+		}
+	}
+	if over > 0 {
+		return places.Good("%s, %d of them expired", fault.Count(int64(len(all)), "token"), over)
+	}
+	return places.Good("%s", fault.Count(int64(len(all)), "token"))
 }

@@ -54,7 +54,26 @@ func (v *Items) Close() {
 
 // Checker returns a checker with every rule that rye has.
 func (v *Items) Checker() *check.Checker {
-	return v.Items.Checker(session.CheckConfig, hook.Check, graph.Check)
+	return v.Items.Checker(rules()...)
+}
+
+func rules() []check.Rule { return []check.Rule{session.CheckConfig, hook.Check, graph.Check} }
+
+// CheckDraft refuses an item that isn't written yet for what rye check would find in it, beside its model.
+func (v *Items) CheckDraft(ctx context.Context, it *ai.Item) error {
+	c := v.Checker()
+	for _, rule := range rules() {
+		c.Add(rule(ctx, c, &check.Checked{Item: it})...)
+	}
+	found := c.Report()
+	if found.Errors == 0 {
+		return nil
+	}
+	f := found.Fault("nothing was written")
+	for _, p := range found.Problems {
+		f.Because(fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message))
+	}
+	return f
 }
 
 // WarnTrees warns of signatures that a file, written or removed, invalidates.

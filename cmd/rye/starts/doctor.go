@@ -47,7 +47,7 @@ func checks() []doctorCheck {
 		{"sandbox", checkSandbox},
 		{"interpreters", checkInterpreters},
 		{"audit", checkAudit}, {"secrets", secrets.CheckSecrets},
-		{"providers", runs.CheckProviders}, {"agents", serves.CheckAgents},
+		{"providers", runs.CheckProviders}, {"agents", serves.CheckAgents}, {"tokens", serves.CheckTokens},
 		{"terminal", checkTerminal}, {"clock", checkClock},
 	}
 }

@@ -77,7 +77,8 @@ func (c *Call) Confined(level floor.Level, enforced []string) {
 // A Need is what a call has to be for a function to do it.
 type Need struct {
 	Permissions []capability.Capability
-	Own         bool // the user's own
+	Own         bool  // the user's own
+	Refused     error // why no call may do it; nil for what calls may do
 }
 
 // Of returns a function that takes a P, an object of JSON. needs says what a call with it needs, nil nothing. do returns what
@@ -234,6 +235,9 @@ func (f Functions) admit(a *primitive.Action) (deed, error) {
 	need, do, err := called.read(given, []byte(text))
 	if err != nil {
 		return nil, badCall(name, err)
+	}
+	if need.Refused != nil {
+		return nil, need.Refused
 	}
 	if need.Own && a.Stranger {
 		return nil, fault.New(fault.Denied, "rye's function %q is only for the user's own tools, and this call involves another signer's", name).
