@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +120,7 @@ func (t *thread) onLost(event *transcript.Classified) error {
 	return t.append(true, append(open, *event)...)
 }
 
-// safe is a point at which a thread that was asked to end does so.
+// safe is a point at which a thread that was asked to end does so, and one whose tokens have expired.
 func (t *thread) safe() error {
 	was, err := t.recorder.Cancelled()
 	if err == nil && was != nil {
@@ -128,7 +129,7 @@ func (t *thread) safe() error {
 	if q := t.watch.Asked(); q != nil && !t.recorder.Playing() {
 		return q
 	}
-	return err
+	return cmp.Or(err, t.chain.Check(t.Now()))
 }
 
 // check ends the loop if a limit is reached.
@@ -301,20 +302,12 @@ func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, attempt, 
 // settle counts what an answer has used, and records it. Without a plausible usage the reservation stays. Who has spent more than
 // there was ends.
 func (t *thread) settle(ctx context.Context, q *provider.Request, a *provider.Answer, call string, input, reserved, attempt int64, took time.Duration) error {
-	event := transcript.Answer{Turn: t.turn, Attempt: attempt, Text: a.Text, Stop: a.Stop, Duration: took}
-	for _, c := range a.Calls {
-		event.Calls = append(event.Calls, transcript.ToolCall(c))
-	}
-	if a.Opaque != nil {
-		event.Opaque = a.Opaque
-	}
+	event := models.Recorded(a, t.turn, attempt, took)
 	cost, known := t.model.Provider().Cost(t.model.Name(), a.Usage)
 	if !a.Usage.Reported || !known {
 		cost, event.Kept = reserved, reserved > 0
 	}
 	if a.Usage.Reported {
-		u := transcript.Usage(a.Usage)
-		event.Usage = &u
 		t.tokens.InputTokens += a.Usage.Prompt()
 		t.tokens.OutputTokens += a.Usage.Answered()
 		t.count.Answered(q, a.Usage.Prompt()+a.Usage.Answered())

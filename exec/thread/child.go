@@ -7,6 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/registry"
@@ -17,13 +18,21 @@ import (
 // inherit bounds a thread by the policies, and a child by its parent: it may do what both may, and its limits are at most those
 // of the parent.
 func (t *thread) inherit(ctx context.Context) error {
-	if t.parent == nil {
+	if t.parent == nil && t.Above == nil {
 		return t.plan.Permit(ctx)
 	}
-	if err := t.plan.Narrow(t.parent.plan.Caps); err != nil {
-		return err
+	if a := t.Above; a != nil {
+		t.under, t.part, t.chosen, t.foreign, t.chain = a.Parent, a.Part, a.Chosen, !drive.Owned(ctx, t.Registry, t.Session, a.Parent), a.Chain
+		if err := t.plan.Narrow(a.Chain.Last().Grants); err != nil {
+			return err
+		}
+		a.Bound(&t.limits)
+	} else {
+		if err := t.plan.Narrow(t.parent.plan.Caps); err != nil {
+			return err
+		}
+		t.limits.Cap(&t.parent.limits)
 	}
-	t.limits.Cap(&t.parent.limits)
 	if t.limits.Depth < 0 {
 		return fault.New(fault.Limit, "the thread has reached a limit: depth_exceeded").On("limit", "depth_exceeded")
 	}
@@ -45,10 +54,13 @@ func (t *thread) fund(ctx context.Context) error {
 		t.money.Attach(t.Ledger, &ledger.Account{Thread: t.id, Epoch: t.seat.Epoch}, t.seat.Guard)
 		return nil
 	}
-	if t.parent == nil {
-		return open(limits.Unlimited)
+	switch {
+	case t.parent != nil:
+		return ledger.Part(ctx, t.parent.money.Left, t.part, open)
+	case t.under != "":
+		return ledger.Part(ctx, func(ctx context.Context) (int64, error) { return ledger.Left(ctx, t.Ledger, t.under) }, t.part, open)
 	}
-	return t.parent.money.Part(ctx, t.part, open)
+	return open(limits.Unlimited)
 }
 
 // runChild runs a child to its end. A child that was begun by another process goes on.

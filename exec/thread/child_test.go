@@ -176,7 +176,7 @@ func TestBadChild(t *testing.T) {
 		call provider.ToolCall
 		want string
 	}{
-		{starts("a", "acme/plan", object{"async_exec": true}), "async_exec isn't supported"},
+		{starts("a", "acme/plan", object{"async_exec": true}), "isn't possible here"},
 		{starts("a", "acme/none", nil), "ITEM_NOT_FOUND"},
 		{starts("a", "../x", nil), "invalid"},
 		{starts("a", "acme/plan", object{"inputs": object{"other": 1}}), "VALIDATION_FAILED"},

@@ -10,10 +10,12 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -24,7 +26,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/recorder"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
-	"github.com/rye-build/rye/exec/thread/settle"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -39,6 +40,8 @@ type Engine struct {
 
 	Registry registry.Registry
 	Ledger   ledger.Ledger
+	// Detach returns the command that runs a directive in a process of its own, for its job; nil: there are none.
+	Detach func(directive model.Ref) (proc.Command, error)
 	// Hook sees each change of a transcript before it is made. Tests inject faults this way.
 	Hook func(op, path string, b []byte) error
 }
@@ -62,8 +65,9 @@ type Start struct {
 	Principal string
 	Approver  *approve.Approver // of calls that need an approval; nil: there is none
 	Live      Live
-	ID        string // of the new thread; "" for one that is made here
-	Began     func() // is called when the thread is registered and has a budget and a record; may be nil
+	ID        string        // of the new thread; "" for one that is made here
+	Above     *detach.Above // of a child that another process has started; nil for none
+	Began     func()        // is called when the thread is registered and has a budget and a record; may be nil
 
 	parent  *thread          // that starts this one
 	under   string           // the thread above, if this process doesn't drive it
@@ -105,7 +109,7 @@ const (
 // Run runs a directive to its end. An error says that no thread was begun; what became of one is in its result.
 func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
 	if s.parent == nil {
-		if _, err := settle.All(ctx, e.Registry, e.Ledger, e.Now()); err != nil {
+		if _, err := results.Tidy(ctx, e.Registry, e.Ledger, registry.Filter{Live: true}, e.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -199,6 +203,8 @@ func (t *thread) register(ctx context.Context) (err error) {
 	spawns := int64(limits.Unlimited)
 	if t.parent != nil {
 		spawns = t.parent.limits.Spawns
+	} else if t.Above != nil {
+		spawns = t.Above.Most.Spawns
 	}
 	t.seat, err = drive.Begin(ctx, t.Registry, t.Dir, row, spawns)
 	return err

@@ -2,7 +2,6 @@ package thread
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/ending"
@@ -57,17 +56,7 @@ func (t *thread) summary(ctx context.Context, messages []provider.Message, room 
 	if err := t.batch(ctx, []*toolCall{c}, 1); err != nil || c.Result.Status != transcript.CallOK {
 		return nil, err
 	}
-	text := c.text
-	if !c.Result.Artifact.IsZero() {
-		text = t.calls.Artifacts.Text(c.Result.Artifact.String())
-	}
-	var result struct {
-		Result string `json:"result"`
-	}
-	if json.Unmarshal([]byte(text), &result) != nil || result.Result == "" {
-		return nil, nil
-	}
-	return result.Result, nil
+	return t.calls.Summary(c.Call, c.text), nil
 }
 
 // follow runs a thread, and those that it is handed over to, to the end of the last.

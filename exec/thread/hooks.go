@@ -3,7 +3,6 @@ package thread
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -217,18 +216,12 @@ func (t *thread) beforeCalls(ctx context.Context, calls []*toolCall) error {
 		return nil
 	}
 	for _, c := range calls {
-		data := c.Doc()
-		if data["input"] = c.Input; c.Input == nil {
-			data["input"] = object{}
-		}
-		d, err := t.fire(ctx, hook.CallStart, data)
+		d, err := t.fire(ctx, hook.CallStart, c.Before())
 		if err != nil {
 			return err
 		}
 		if d.Control == hook.Skip {
-			why := cmp.Or(d.Error, fmt.Sprintf("the hook %q skips this call", d.By))
-			c.Risk = "read"
-			c.Refuse(fault.New(fault.Denied, "%s", why).On("hook", d.By))
+			c.Skip(d)
 		}
 	}
 	return nil
@@ -240,12 +233,7 @@ func (t *thread) afterCalls(ctx context.Context, calls []*toolCall) error {
 		return nil
 	}
 	for _, c := range calls {
-		data := c.Doc()
-		data["status"] = c.Result.Status
-		if e := c.Result.Error; e != nil {
-			data["error"] = object{"code": e.Code, "message": e.Message, "type": hook.TypeOf(e.Code)}
-		}
-		if _, err := t.fire(ctx, hook.CallResult, data); err != nil {
+		if _, err := t.fire(ctx, hook.CallResult, c.After()); err != nil {
 			return err
 		}
 	}

@@ -36,21 +36,33 @@ type doomed struct {
 	Before string // a regular expression
 	Limits []string
 	Graph  string // that is run; "" for the directive acme/asking
+
+	Job  bool   // standard input has a job
+	Keep string // a file for the job; "" for none
+	Late bool   // it is taken a day later
 }
 
-func (d *doomed) run() int {
+// open opens the world, whose files have a hook.
+func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engine, error) {
 	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(d.Base, name)} }
 	space, err := workspace.Open(context.Background(), workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"), Store: at("store"), State: at("state"),
 		Cache: at("cache")}, workspace.Options{})
 	if err != nil {
-		fmt.Println(err)
-		return 2
+		return nil, err
 	}
 	self, _ := os.Executable()
 	s, err := session.Open(context.Background(), space, session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
 	if err != nil {
-		fmt.Println(err)
-		return 2
+		return nil, err
+	}
+	books := filepath.Join(d.Base, "state", "threads")
+	return &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now, Hook: hook,
+		Registry: registry.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
+}
+
+func (d *doomed) run() int {
+	if d.Job {
+		return d.runJob()
 	}
 	n, before := 0, regexp.MustCompile(d.Before)
 	hook := func(op, path string, b []byte) error {
@@ -65,9 +77,11 @@ func (d *doomed) run() int {
 		}
 		return nil
 	}
-	books := filepath.Join(d.Base, "state", "threads")
-	e := &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now, Hook: hook,
-		Registry: registry.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}
+	e, err := d.open(hook)
+	if err != nil {
+		fmt.Println(err)
+		return 2
+	}
 	start := &thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/asking"}, Inputs: params.Values(object{"topic": "rye"}), Limits: d.Limits}
 	if d.Graph != "" {
 		start.Directive, start.Inputs = model.Ref{Kind: "tool", ID: d.Graph}, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/exec/token"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -30,6 +31,7 @@ type thread struct {
 	*Engine
 	*Start
 	id        string
+	chain     *token.Chain // of this process; nil if it has none
 	seat      *drive.Seat  // nil while a record is only compared
 	watch     *drive.Watch // nil too
 	began     time.Time
@@ -83,9 +85,10 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	t.calls = &calls.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild, Flow: new(approve.Flow),
 		NewID: func(directive string) string { return registry.NewID(directive, t.Now()) }}
 	if t.parent != nil {
-		t.calls.Flow = t.parent.calls.Flow
+		t.calls.Flow, t.chain = t.parent.calls.Flow, t.parent.chain
 	}
-	if t.continues != "" || t.origin.Format != "" {
+	t.calls.Background = &calls.Background{Command: t.Detach, Registry: t.Registry, Dir: t.Dir, Limits: &t.limits, Chain: t.chain, Now: t.Now}
+	if t.continues != "" || t.origin.Format != "" || t.under != "" {
 		t.calls.Remember(ctx, t.Dir, t.continues, t.under, t.id)
 	}
 	t.tell("")
@@ -216,7 +219,12 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 		}
 	}
 	last := r.Last(cost)
-	if err := t.afterEnd(over, r, why); err != nil {
+	if q := drive.Request(err); q != nil && t.recorder.Writes() {
+		err = t.seat.Pass(ctx, q, t.plan.Settings.Outlive)
+	} else {
+		err = t.afterEnd(over, r, why)
+	}
+	if err != nil {
 		return t.stay(ctx, r, err)
 	}
 	if err := t.append(true, last, transcript.Checkpoint{Turn: t.turn}); err != nil {

@@ -32,7 +32,7 @@ func crowdItems(groups int) map[string]string {
 		"directives/acme/group.md":        directive("group"),
 		"directives/acme/member.md":       directive("member"),
 		"tools/acme/providers/local.yaml": turnsItems["tools/acme/providers/local.yaml"],
-		"config/resilience.yaml":          fmt.Sprintf("concurrency: {max_concurrent_children: %d}\n", max(groups, groupSize)),
+		"config/resilience.yaml":          fmt.Sprintf("concurrency: {max_concurrent_children: %d, max_total_threads: 100000}\n", max(groups, groupSize)),
 	}
 }
 

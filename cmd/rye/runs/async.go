@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
@@ -15,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/within"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/registry"
@@ -147,7 +149,18 @@ func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // start makes a thread the one that this process was started for.
-func (d *detachedRun) start(ctx context.Context, _ *session.Session, s *thread.Start) (context.Context, error) {
+func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.Start, now time.Time) (_ context.Context, err error) {
+	if c := d.job.Child; c != nil {
+		k, err := in.Kernel()
+		if err != nil {
+			return nil, err
+		}
+		var inputs map[string]any
+		if s.Above, inputs, err = d.job.Take(k.Machine.Public(), s.Directive, in.Set(), now); err != nil {
+			return nil, err
+		}
+		s.Inputs, s.Model, s.Limits = params.Values(inputs), c.Model, c.Limits
+	}
 	s.ID = d.job.Thread
 	s.Began = func() {
 		d.was = true

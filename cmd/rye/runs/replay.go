@@ -44,7 +44,7 @@ func (c *replayRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer s.Close()
-	engine, stop, err := s.engine(a)
+	engine, stop, err := s.engine(a, session.Mode{})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f tried, x *t
 		return err
 	}
 	x.Digest = it.Raw.String()
-	engine, done, err := s.engine(a)
+	engine, done, err := s.engine(a, session.Mode{})
 	if err != nil {
 		return err
 	}

@@ -23,12 +23,13 @@ type resumeRun struct {
 }
 
 func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, err := Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked})
+	mode := session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked}
+	s, err := Open(ctx, a, mode)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	engine, done, err := s.engine(a)
+	engine, done, err := s.engine(a, mode)
 	if err != nil {
 		return nil, err
 	}

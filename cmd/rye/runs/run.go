@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
@@ -61,7 +62,8 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 	if c.Frozen {
 		a.Globals.Offline = true
 	}
-	s, err := Open(ctx, a, session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})
+	mode := session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}
+	s, err := Open(ctx, a, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 			return nil, err
 		}
 	}
-	engine, done, err := s.engine(a)
+	engine, done, err := s.engine(a, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 		start.Model, start.Replay = "", dir
 	}
 	if of != nil {
-		if ctx, err = of.start(ctx, s.Session, start); err != nil {
+		if ctx, err = of.start(ctx, s.Session, start, a.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +120,7 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 }
 
 // engine returns what runs threads, and what ends it.
-func (o *Opened) engine(a *cli.App) (*thread.Engine, func(), error) {
+func (o *Opened) engine(a *cli.App, m session.Mode) (*thread.Engine, func(), error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
 		return nil, nil, state.Err
@@ -126,6 +128,7 @@ func (o *Opened) engine(a *cli.App) (*thread.Engine, func(), error) {
 	loops := o.Loops()
 	rows, money := thread.Local(state.Value, a.Now)
 	e := &thread.Engine{Session: o.Session, Loops: loops, Dir: o.Threads(), Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Registry: rows, Ledger: money}
+	e.Detach = func(ref model.Ref) (proc.Command, error) { return detachedCommand(a, ref, modeFlags(m)) }
 	return e, func() {
 		loops.Close()
 		rows.Close()

@@ -69,15 +69,16 @@ type Outcome struct {
 
 // A Maker makes the calls of one thread. It is safe for many goroutines.
 type Maker struct {
-	Plan      *plan.Plan
-	Thread    string // its id
-	Own       bool   // the directives that lead to its calls are the user's own
-	Principal string
-	Approver  *approve.Approver
-	Child     func(context.Context, *Call) (*Outcome, error) // runs the thread that a call starts
-	NewID     func(directive string) string                  // of a thread
-	Artifacts artifact.Store
-	Flow      *approve.Flow // what was called by it, and by the threads around it
+	Plan       *plan.Plan
+	Thread     string // its id
+	Own        bool   // the directives that lead to its calls are the user's own
+	Principal  string
+	Approver   *approve.Approver
+	Child      func(context.Context, *Call) (*Outcome, error) // runs the thread that a call starts
+	Background *Background                                    // starts it in a process of its own
+	NewID      func(directive string) string                  // of a thread
+	Artifacts  artifact.Store
+	Flow       *approve.Flow // what was called by it, and by the threads around it
 
 	mu       sync.Mutex
 	returned map[string]any
@@ -331,14 +332,18 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 		return err
 	}
 	c.Child = m.NewID(c.Spawn.Directive.ID)
-	c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }
+	if c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }; c.Spawn.Async {
+		c.do = func(ctx context.Context) (*Outcome, error) { return m.detach(ctx, c) }
+	}
 	return nil
 }
 
 // walks makes a call one that runs a graph as a thread.
 func (m *Maker) walks(c *Call, given object) {
 	c.Spawn, c.Child = &spawn.Child{Directive: c.Ref, Inputs: given}, m.NewID(c.Ref.ID)
-	c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }
+	if c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }; c.Spawn.Async {
+		c.do = func(ctx context.Context) (*Outcome, error) { return m.detach(ctx, c) }
+	}
 }
 
 // Text returns the text of a directive, with its inputs filled in, or of knowledge.

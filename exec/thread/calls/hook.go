@@ -1,7 +1,9 @@
 package calls
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas/fault"
@@ -44,4 +46,29 @@ func (c *Call) Said(text string) (any, error) {
 		v = m["data"]
 	}
 	return v, err
+}
+
+// Before is what hooks know of a call before it is made.
+func (c *Call) Before() map[string]any {
+	data := c.Doc()
+	if data["input"] = c.Input; c.Input == nil {
+		data["input"] = object{}
+	}
+	return data
+}
+
+// After is what hooks know of a call that was made.
+func (c *Call) After() map[string]any {
+	data := c.Doc()
+	data["status"] = c.Result.Status
+	if e := c.Result.Error; e != nil {
+		data["error"] = object{"code": e.Code, "message": e.Message, "type": hook.TypeOf(e.Code)}
+	}
+	return data
+}
+
+// Skip refuses a call that a hook skips.
+func (c *Call) Skip(d *hook.Decision) {
+	c.Risk = "read"
+	c.Refuse(fault.New(fault.Denied, "%s", cmp.Or(d.Error, fmt.Sprintf("the hook %q skips this call", d.By))).On("hook", d.By))
 }

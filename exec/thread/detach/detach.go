@@ -32,17 +32,6 @@ type Job struct {
 	Child  *Child `json:"child,omitempty"` // of a thread that another has started
 }
 
-// A Child is a thread that a thread of another process has started.
-type Child struct {
-	Parent string         `json:"parent"`
-	Inputs map[string]any `json:"inputs"`
-	Model  string         `json:"model,omitempty"`
-	Limits []string       `json:"limits,omitempty"`
-	Part   int64          `json:"part,omitempty"`
-	Tokens []string       `json:"tokens"` // that say what it may do, the parent's first
-	Chosen bool           `json:"chosen,omitempty"`
-}
-
 // maxJob bounds what a process reads.
 const maxJob = 32 << 20
 

@@ -149,3 +149,21 @@ func (w *Watch) End() {
 		w.ask(nil)
 	}
 }
+
+// Pass asks the children of the thread that haven't ended for what it was asked: they may run in other processes. With outlive they
+// go on when it is cancelled.
+func (s *Seat) Pass(ctx context.Context, q *Requested, outlive bool) error {
+	if outlive && q.For == registry.Cancel {
+		return nil
+	}
+	live, err := s.Registry.Threads(ctx, registry.Filter{Live: true})
+	for _, row := range live {
+		if row.Parent != s.ID {
+			continue
+		}
+		if _, err := s.Registry.Ask(ctx, row.ID, registry.Request{For: q.For, Reason: q.Reason}); err != nil && fault.CodeOf(err) != fault.Conflict {
+			return err
+		}
+	}
+	return err
+}

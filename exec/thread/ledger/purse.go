@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Purse is the account of a thread in the ledger, as its driver uses it. What was spent is written with what comes next, so
@@ -132,9 +134,17 @@ func (p *Purse) Left(ctx context.Context) (int64, error) {
 	if err := p.write(ctx); err != nil {
 		return 0, err
 	}
-	a, err := Get(ctx, p.ledger, p.thread)
+	return Left(ctx, p.ledger, p.thread)
+}
+
+// Left is what a thread may still give to children, the largest number if it has no budget.
+func Left(ctx context.Context, l Ledger, thread string) (int64, error) {
+	a, err := Get(ctx, l, thread)
 	if err != nil {
 		return 0, err
+	}
+	if a == nil {
+		return 0, fault.New(fault.NotFound, "the thread %q has no account", thread)
 	}
 	left, bound := a.Left()
 	if !bound {
@@ -143,19 +153,19 @@ func (p *Purse) Left(ctx context.Context) (int64, error) {
 	return max(left, 0), nil
 }
 
-// Part has an account opened below this one with at most one part of what is left: of as many as there are. Others may take from the
-// same budget at once.
-func (p *Purse) Part(ctx context.Context, parts int64, open func(most int64) error) error {
+// Part has an account opened with at most one part, of as many as there are, of what is left of the one above it. Others may take
+// from the same budget at once.
+func Part(ctx context.Context, left func(context.Context) (int64, error), parts int64, open func(most int64) error) error {
 	const tries = 100
 	for try := 0; ; try++ {
-		left, err := p.Left(ctx)
+		most, err := left(ctx)
 		if err != nil {
 			return err
 		}
-		if left != math.MaxInt64 {
-			left /= max(parts, 1)
+		if most != math.MaxInt64 {
+			most /= max(parts, 1)
 		}
-		if err := open(left); !IsShort(err) || try == tries {
+		if err := open(most); !IsShort(err) || try == tries {
 			return err
 		}
 	}

@@ -143,8 +143,10 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 			return fault.New(fault.Conflict, "the thread %s is driven by process %d", id, t.Driver.Process).On("thread", id).
 				On("process", t.Driver.Process)
 		}
-		if err := l.room(all, t); err != nil {
-			return err
+		if d != (Driver{}) { // else the thread gets its state, and doesn't run
+			if err := l.room(all, t); err != nil {
+				return err
+			}
 		}
 		t.Epoch, t.State, t.Driver = t.Epoch+1, Running, d
 		return nil

@@ -3,6 +3,7 @@ package results
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 const keepReserved = time.Hour
 
 // Tidy writes down what happened to threads without a word of them, and returns their rows as they are then: a thread whose
-// process has died is interrupted, or what its transcript says in the end; the money of one whose directory is gone, and of one
-// that has ended or was interrupted an hour ago, is settled, unless a child has some of it.
+// process has died is interrupted, or what its transcript says in the end, and one that no process came to drive is an error after
+// an hour; the money of one whose directory is gone, and of one that has ended or was interrupted an hour ago, is settled, unless a
+// child has some of it. What another host drives is left alone: its processes aren't known here.
 func Tidy(ctx context.Context, r registry.Registry, l ledger.Ledger, f registry.Filter,
 	now time.Time) ([]*registry.Thread, error) {
 	rows, err := r.Threads(ctx, f)
@@ -34,8 +36,18 @@ func Tidy(ctx context.Context, r registry.Registry, l ledger.Ledger, f registry.
 		}
 	}
 	changed := false
+	host, _ := os.Hostname()
 	for _, row := range rows { // children stand before their parents
 		over := row.State.Ended() || (row.State == registry.Interrupted || row.State == registry.Waiting) && now.Sub(row.Updated) > keepReserved
+		if row.State == registry.Running && (row.Alive || row.Driver.Host != host && row.Driver.Host != "") || row.State == registry.Waiting && row.Alive {
+			continue
+		}
+		if row.State == registry.Created && now.Sub(row.Updated) > keepReserved {
+			changed = true
+			if err := ignoreConflict(r.Set(ctx, row.ID, row.Epoch, registry.Failed, "")); err != nil {
+				return nil, err
+			}
+		}
 		if row.Dead && !row.Lost {
 			changed = true
 			if over, err = bury(ctx, r, row); err != nil {

@@ -225,3 +225,51 @@ func TestFollower(t *testing.T) {
 	write(t, row.Dir(), transcript.Completed{})
 	follower("acme/b-1")
 }
+
+// TestElsewhere: what another host drives is left alone, and so is what a process here drives whose directory is gone.
+func TestElsewhere(t *testing.T) {
+	h := furnish(t)
+	_, err := h.rows.Claim(t.Context(), id, 1, registry.Driver{Process: 1, Start: "x", Host: "another-host"})
+	must(t, err)
+	if row, a := h.tidy(100 * time.Hour); row.State != registry.Running || row.Epoch != 2 || a.Closed {
+		t.Errorf("%+v, %+v", row, a)
+	}
+	host, _ := os.Hostname()
+	_, err = h.rows.Claim(t.Context(), id, 2, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host})
+	must(t, err, os.RemoveAll(h.row.Dir()))
+	if row, a := h.tidy(100 * time.Hour); row.State != registry.Running || !row.Lost || a.Closed {
+		t.Errorf("%+v, %+v", row, a)
+	}
+}
+
+// TestClock: setting the clock back keeps the money of an interrupted thread, setting it forward releases it, and a thread that
+// goes on has it again.
+func TestClock(t *testing.T) {
+	h := furnish(t)
+	h.tidy(0)
+	if _, a := h.tidy(-48 * time.Hour); a.Closed {
+		t.Errorf("%+v", a)
+	}
+	if _, a := h.tidy(48 * time.Hour); !a.Closed {
+		t.Errorf("%+v", a)
+	}
+	must(t, h.money.Do(t.Context(), ledger.Open(id, "", 3, nil, noon)))
+	if _, a := h.tidy(0); a.Closed || a.Own != 7 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestUnborn: a thread that no process came to drive is an error after an hour.
+func TestUnborn(t *testing.T) {
+	rows := registry.Open(filepath.Join(t.TempDir(), "registry"), func() time.Time { return noon }, nil)
+	money := ledger.In(filepath.Join(t.TempDir(), "ledger"), nil)
+	t.Cleanup(func() { rows.Close(); money.Shut() })
+	must(t, rows.Create(t.Context(), &registry.Thread{ID: id, Project: registry.Project{Root: t.TempDir()}, Created: noon}, 0))
+	for after, want := range map[time.Duration]registry.State{time.Minute: registry.Created, 2 * time.Hour: registry.Failed} {
+		all, err := results.Tidy(t.Context(), rows, money, registry.Filter{}, noon.Add(after))
+		must(t, err)
+		if after > time.Hour && all[0].State != want {
+			t.Errorf("after %s: %+v", after, all[0])
+		}
+	}
+}

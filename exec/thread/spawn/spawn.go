@@ -4,7 +4,7 @@
 //	inputs            its inputs
 //	model             a tier or a model, instead of the directive's
 //	limit_overrides   turns, tokens, spend (dollars), spawns, duration_seconds, depth
-//	async_exec        must be false: the caller waits
+//	async_exec        the thread runs in a process of its own, and the caller doesn't wait
 package spawn
 
 import (
@@ -42,6 +42,7 @@ type Child struct {
 	Inputs    map[string]any
 	Model     string   // "" for the directive's
 	Limits    []string // NAME=VALUE
+	Async     bool     // it runs in a process of its own
 }
 
 // Parse reads the parameters.
@@ -53,11 +54,9 @@ func Parse(given map[string]any) (*Child, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "invalid parameters for %q: %v", "tool:"+permission.Starts, err)
 	}
-	if async, _ := given["async_exec"].(bool); async {
-		return nil, fault.New(fault.Validation, "async_exec isn't supported: a child runs while its parent waits")
-	}
 	name, _ := given["directive_name"].(string)
 	c := &Child{}
+	c.Async, _ = given["async_exec"].(bool)
 	if c.Directive, err = model.ParseRef("directive:" + strings.TrimPrefix(name, "directive:")); err != nil {
 		return nil, fault.Wrap(err, "invalid directive: %v", err)
 	}

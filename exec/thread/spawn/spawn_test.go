@@ -27,6 +27,7 @@ func TestParse(t *testing.T) {
 		`{"directive_name":"acme/step"}`:                              {},
 		`{"directive_name":"directive:acme/step"}`:                    {},
 		`{"directive_name":"acme/step","async_exec":false}`:           {},
+		`{"directive_name":"acme/step","async_exec":true}`:            {Async: true},
 		`{"directive_name":"acme/step","inputs":{"a":[1,{"b":"c"}]}}`: {Inputs: object{"a": []any{1.0, object{"b": "c"}}}},
 		`{"directive_name":"acme/step","model":"fast","limit_overrides":{"turns":5,"spend":0.000000001,"duration_seconds":1.5,"tokens":1000000000000}}`: {
 			Model: "fast", Limits: []string{"duration_seconds=1.5", "spend=0.000000001", "tokens=1000000000000", "turns=5"}},
@@ -66,7 +67,6 @@ func TestRefused(t *testing.T) {
 		`{"directive_name":"a","more":1}`:                             "more",
 		`{"directive_name":"a","inputs":[]}`:                          "inputs",
 		`{"directive_name":"a","model":3}`:                            "model",
-		`{"directive_name":"a","async_exec":true}`:                    "a child runs while its parent waits",
 		`{"directive_name":"a","async_exec":"no"}`:                    "async_exec",
 		`{"directive_name":"a","limit_overrides":{"turns":"many"}}`:   "turns",
 		`{"directive_name":"a","limit_overrides":{"max_turns":3}}`:    "max_turns",

@@ -237,6 +237,12 @@ func crowds(t *testing.T, w World) {
 	must(t, begin("x1a", "x1", registry.Most{}))
 	must(t, begin("x1b", "x1", registry.Most{}))
 	refused(t, fault.Limit, begin("x1c", "x1", registry.Most{}))
+	buried := row(t, root, "x1z")
+	buried.Parent = "x1"
+	must(t, a.Create(ctx, buried, 100))
+	_, err = a.Claim(ctx, "x1z", 0, registry.Driver{}) // to give it a state: it won't run
+	must(t, err)
+	must(t, a.Set(ctx, "x1z", 1, registry.Interrupted, ""))
 	w.Die(driver(10))
 	_, err = b.Claim(ctx, "x1c", 0, driver(11))
 	must(t, err)

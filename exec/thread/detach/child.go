@@ -1,0 +1,105 @@
+package detach
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/token"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// A Child is a thread that one of another process has started.
+type Child struct {
+	Parent string         `json:"parent"`
+	Inputs map[string]any `json:"inputs"`
+	Model  string         `json:"model,omitempty"`
+	Limits []string       `json:"limits,omitempty"` // NAME=VALUE
+	Most   limits.Set     `json:"most"`             // the parent's
+	Part   int64          `json:"part,omitzero"`    // of what is left of the parent's budget it may have one such part
+	Chosen bool           `json:"chosen,omitempty"` // rye itself chooses the directive
+	Tokens []string       `json:"tokens"`           // that say what it may do, the parent's first
+}
+
+// A Parent is the thread that starts a child.
+type Parent struct {
+	Thread, Directive string
+	Dir               string // of all threads
+	Set               cas.Digest
+	Grants            capability.Set
+	Limits            limits.Set
+	Chain             *token.Chain // of this process
+	Machine           key.Private
+	Now               time.Time
+	Command           func(directive model.Ref) (proc.Command, error) // runs it for a job; nil: there is none
+}
+
+// forever is how long a token counts of a thread whose time has no limit.
+const forever = 24 * time.Hour
+
+// Start starts the thread of a child in a process, and returns when it is registered.
+func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, c *Child) (*Word, error) {
+	if p.Command == nil {
+		return nil, fault.New(fault.Validation, "async_exec isn't possible here: only rye run starts processes")
+	}
+	command, err := p.Command(directive)
+	if err != nil {
+		return nil, err
+	}
+	if p.Limits.Depth < 1 {
+		return nil, fault.New(fault.Limit, "the thread has reached a limit: depth_exceeded").On("limit", "depth_exceeded")
+	}
+	lasts := min(p.Limits.Duration, forever)
+	own := token.New(nil, p.Thread, p.Directive, p.Set, p.Grants, p.Limits.Depth, p.Now, lasts)
+	child := token.New(nil, thread, directive.String(), p.Set, p.Grants, p.Limits.Depth-1, p.Now, lasts)
+	if c.Tokens, err = p.Chain.Give(p.Machine, own, child, p.Now); err != nil {
+		return nil, err
+	}
+	if len(c.Tokens) > token.MaxChain {
+		return nil, fault.New(fault.TooDeep, "the thread can't start another process: its chain of tokens has %d already", token.MaxChain).On("thread", p.Thread)
+	}
+	c.Parent, c.Most = p.Thread, p.Limits
+	return Start(ctx, command, filepath.Join(p.Dir, filepath.FromSlash(thread)), &Job{Thread: thread, Child: c})
+}
+
+// An Above is what a thread gets from the one that has started it in another process.
+type Above struct {
+	Parent string
+	Most   limits.Set
+	Part   int64
+	Chosen bool
+	Chain  *token.Chain
+}
+
+// Bound lowers the limits of the thread to what the one above allows.
+func (a *Above) Bound(l *limits.Set) {
+	l.Cap(&a.Most)
+	l.Depth = min(l.Depth, a.Chain.Last().Depth)
+}
+
+// Take verifies the tokens of a job with a child, and returns what the thread gets and its inputs.
+func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now time.Time) (*Above, map[string]any, error) {
+	c := j.Child
+	chain, err := token.Take(c.Tokens, token.Use{Machine: machine, Thread: j.Thread, Parent: c.Parent, Directive: directive.String(), Set: set, Now: now})
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := json.Marshal(c.Inputs)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := jcs.Parse(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	inputs, _ := v.(map[string]any)
+	return &Above{Parent: c.Parent, Most: c.Most, Part: c.Part, Chosen: c.Chosen, Chain: chain}, inputs, nil
+}

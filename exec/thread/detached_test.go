@@ -1,0 +1,247 @@
+package thread_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/detach"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// runJob runs the thread of a job, as rye run does in a process of its own.
+func (d *doomed) runJob() int {
+	word := &detach.Word{Process: os.Getpid()}
+	fail := func(err error) int {
+		o := fault.Of(err).Object()
+		word.Error = &o
+		_ = detach.Tell(os.Stdout, word)
+		return 1
+	}
+	text, err := io.ReadAll(os.Stdin)
+	if err == nil && d.Keep != "" {
+		err = os.WriteFile(d.Keep, text, 0o600)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	job, err := detach.Parse(text)
+	if err != nil {
+		return fail(err)
+	}
+	e, err := d.open(nil)
+	if err != nil {
+		return fail(err)
+	}
+	k, err := e.Session.Kernel()
+	if err != nil {
+		return fail(err)
+	}
+	now := time.Now()
+	if d.Late {
+		now = now.Add(25 * time.Hour)
+	}
+	ref := model.Ref{Kind: "directive", ID: "acme/step"}
+	above, inputs, err := job.Take(k.Machine.Public(), ref, e.Session.Set(), now)
+	if err != nil {
+		return fail(err)
+	}
+	began := false
+	r, err := e.Run(context.Background(), &thread.Start{Directive: ref, Inputs: params.Values(inputs), Model: job.Child.Model, Limits: job.Child.Limits, Above: above,
+		ID: job.Thread, Began: func() { word.Thread, began = job.Thread, true; _ = detach.Tell(os.Stdout, word) }})
+	if err != nil && !began {
+		return fail(err)
+	}
+	fmt.Fprintln(os.Stderr, r, err)
+	e.Loops.Close()
+	return 0
+}
+
+// detached makes a world whose threads may start acme/step in processes of their own. step answers its model.
+func detached(t *testing.T, step func() modeltest.Turn) (w *world, keep string) {
+	items := plan(`<limits spend="0.5"/>`)
+	items["directives/acme/step.md"] = strings.NewReplacer("LIMITS", "", `name="plan"`, `name="step"`, "start {input:what?}", "Do {input:what?}").Replace(parent)
+	w, _ = family(t, items, nil)
+	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+		all := q.Body["messages"].([]any)
+		first, last := fmt.Sprint(all[0]), all[len(all)-1].(object)
+		usage := provider.Usage{Input: 10, Output: 5}
+		switch {
+		case strings.Contains(first, "Do "):
+			return step()
+		case last["role"] != "tool":
+			return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true, "inputs": object{"what": "this"}})}}
+		}
+		var r object
+		must(t, json.Unmarshal([]byte(last["content"].(string)), &r))
+		return modeltest.Turn{Text: fmt.Sprint(r["status"], r["error"]), Usage: usage}
+	})
+	keep = filepath.Join(t.TempDir(), "job")
+	w.engine.Detach = func(model.Ref) (proc.Command, error) { return w.job(doomed{Keep: keep}) }
+	return w, keep
+}
+
+// job is the command that runs a job.
+func (w *world) job(d doomed) (proc.Command, error) {
+	d.Base, d.Job = filepath.Dir(w.paths.Dir), true
+	text, err := json.Marshal(d)
+	must(w.t, err)
+	self, err := os.Executable()
+	return proc.Command{Path: self, Env: append(os.Environ(), "RYE_TEST_THREAD="+string(text)), Dir: w.paths.Dir}, err
+}
+
+// over waits until a thread has a state that it doesn't leave by itself.
+func (w *world) over(directive string) *registry.Thread {
+	w.t.Helper()
+	for mark := ""; ; {
+		for _, row := range all(w.t, w) {
+			if row.Directive == "directive:"+directive && (row.State.Ended() || row.State == registry.Interrupted || row.Dead) {
+				return row
+			}
+		}
+		next, err := w.engine.Registry.Changed(w.t.Context(), mark)
+		must(w.t, err)
+		mark = next
+	}
+}
+
+// TestDetached: a child that runs in a process of its own may do no more than its parent, has a part of its budget, and is what
+// its parent's record names. Its job counts once, for it alone, and not for ever.
+func TestDetached(t *testing.T) {
+	t.Parallel()
+	w, keep := detached(t, func() modeltest.Turn {
+		return modeltest.Turn{Text: "done", Usage: provider.Usage{Input: 10, Output: 5}}
+	})
+	r := w.plan("top")
+	if !r.Success || r.Result != "running<nil>" {
+		t.Fatalf("%+v, %v", r, r.Error)
+	}
+	row := w.over("acme/step")
+	if row.State != registry.Completed || row.Parent != r.Thread || row.Driver.Process == os.Getpid() || all(t, w)[r.Thread].Spawned != 1 {
+		t.Errorf("%+v", row)
+	}
+	if a := w.account(row.ID); a.Parent != r.Thread || a.Budget == nil || *a.Budget > 25e7 || !a.Closed {
+		t.Errorf("%+v", a)
+	}
+	if _, err := os.Stat(filepath.Join(row.Dir(), detach.Log)); err != nil {
+		t.Error(err)
+	}
+	v, err := transcript.Verify(t.Context(), row.Dir(), transcript.Check{Keys: w.machine()})
+	if err != nil || v.Problem != nil {
+		t.Errorf("%v, %v", v, err)
+	}
+	w.same(r.Thread)
+
+	text, err := os.ReadFile(keep)
+	must(t, err)
+	job, err := detach.Parse(text)
+	must(t, err)
+	if len(job.Child.Tokens) != 2 || strings.Contains(strings.Join(os.Environ(), " "), job.Child.Tokens[1]) {
+		t.Errorf("%+v", job.Child)
+	}
+	other := *job
+	other.Thread = "acme/step-1795000001-k3v9q"
+	stolen := *job
+	child := *job.Child
+	child.Parent = "acme/plan-1795000000-a2b3c"
+	stolen.Child = &child
+	short := *job
+	cut := *job.Child
+	cut.Tokens = cut.Tokens[1:]
+	short.Child = &cut
+	for name, c := range map[string]struct {
+		job  *detach.Job
+		with doomed
+		code fault.Code
+	}{
+		"replayed": {job, doomed{}, fault.Conflict}, "expired": {job, doomed{Late: true}, fault.Expired}, "of another thread": {&other, doomed{}, fault.Denied},
+		"of another parent": {&stolen, doomed{}, fault.Denied}, "cut off": {&short, doomed{}, fault.Denied},
+	} {
+		again, err := json.Marshal(c.job)
+		must(t, err)
+		command, err := w.job(c.with)
+		must(t, err)
+		var out bytes.Buffer
+		command.Stdin, command.Stdout = bytes.NewReader(again), &out
+		_, err = proc.Run(t.Context(), command)
+		must(t, err)
+		var word detach.Word
+		if err := json.Unmarshal(out.Bytes(), &word); err != nil || word.Error == nil || word.Error.Code != c.code || word.Error.Suggestion == "" && c.code != fault.Conflict {
+			t.Errorf("%s: %s, %v", name, out.String(), err)
+		}
+	}
+	if n := len(all(t, w)); n != 2 {
+		t.Errorf("%d threads", n)
+	}
+}
+
+// TestDetachedEnds: a child in another process is cancelled with its parent; killed with -9 it is interrupted, and goes on.
+func TestDetachedEnds(t *testing.T) {
+	t.Parallel()
+	t.Run("cancelled", func(t *testing.T) {
+		hold := make(chan string, 1)
+		w, _ := detached(t, nil)
+		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+			all := q.Body["messages"].([]any)
+			usage := provider.Usage{Input: 10, Output: 5}
+			switch first := fmt.Sprint(all[0]); {
+			case strings.Contains(first, "Do "):
+				<-hold
+				return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
+			case len(all) == 1:
+				return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true})}}
+			}
+			w.ask(w.running("acme/plan"), registry.Cancel)
+			return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
+		})
+		if r := w.plan("top"); r.Status != thread.Cancelled {
+			t.Errorf("%+v, %v", r, r.Error)
+		}
+		hold <- "on"
+		if row := w.over("acme/step"); row.State != registry.Cancelled || !strings.Contains(row.Asked.Reason, "not needed") {
+			t.Errorf("%+v", row)
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		died := false
+		var w *world
+		w, _ = detached(t, func() modeltest.Turn {
+			if died {
+				return modeltest.Turn{Text: "done", Usage: provider.Usage{Input: 10, Output: 5}}
+			}
+			died = true
+			row := all(t, w)[w.running("acme/step")]
+			p, err := os.FindProcess(row.Driver.Process)
+			must(t, err)
+			must(t, p.Kill())
+			return modeltest.Turn{Hang: true}
+		})
+		w.plan("top")
+		id := w.over("acme/step").ID
+		_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+		must(t, err)
+		if row := w.state(id); row.State != registry.Interrupted {
+			t.Errorf("%+v", row)
+		}
+		if r, err := w.resume(id); err != nil || !r.Success || r.Result != "done" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		w.same(id)
+	})
+}

@@ -1,0 +1,24 @@
+package models
+
+import (
+	"time"
+
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// Recorded is what the record has of an answer, without its cost.
+func Recorded(a *provider.Answer, turn, attempt int64, took time.Duration) transcript.Answer {
+	event := transcript.Answer{Turn: turn, Attempt: attempt, Text: a.Text, Stop: a.Stop, Duration: took}
+	for _, c := range a.Calls {
+		event.Calls = append(event.Calls, transcript.ToolCall(c))
+	}
+	if a.Opaque != nil {
+		event.Opaque = a.Opaque
+	}
+	if a.Usage.Reported {
+		u := transcript.Usage(a.Usage)
+		event.Usage = &u
+	}
+	return event
+}
