@@ -1,8 +1,10 @@
 package catalogs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -29,7 +31,9 @@ type Line struct {
 	Count       int        `json:"tool_count"`
 	Tools       []ToolLine `json:"tools,omitempty"`
 	Quarantined int        `json:"quarantined"`
+	Trust       string     `json:"trust,omitempty"` // of its item: signed, unsigned, refused, …
 	Error       string     `json:"error,omitempty"`
+	worth       string     // in words, if the item isn't used
 }
 
 // A ToolLine is one tool. State is empty where nothing is remembered of the server.
@@ -66,6 +70,8 @@ func (l *Line) row() []string {
 	}
 	if l.Error != "" {
 		state = l.Error
+	} else if l.worth != "" {
+		state += ", " + l.worth
 	}
 	return []string{l.Name, l.Scope, l.Transport, l.Target, state}
 }
@@ -78,13 +84,37 @@ func (c *ListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer o.Close()
 	x := &List{Servers: []Line{}}
+	c.add(ctx, a, o, x)
+	if o.User == nil { // a project that doesn't look there: rye mcp show finds them nevertheless
+		if own, err := openServers(ctx, a, true); err == nil {
+			defer own.Close()
+			c.add(ctx, a, own, x)
+		}
+	}
+	slices.SortStableFunc(x.Servers, func(a, b Line) int { return cmp.Compare(a.Name, b.Name) })
+	if len(x.Servers) == 0 {
+		a.Term.Note("no MCP servers yet: rye help mcp add")
+	}
+	return x, nil
+}
+
+// add adds the servers whose names aren't there yet.
+func (c *ListRun) add(ctx context.Context, a *cli.App, o *opened, x *List) {
+	before := x.Servers
 	for _, s := range o.servers {
+		if slices.ContainsFunc(before, func(l Line) bool { return l.Name == s.Name }) {
+			continue
+		}
 		l := Line{Name: s.Name, Count: len(s.Tools)}
 		if s.Wrong != nil {
 			l.Error = fault.Of(s.Wrong).Text
 		}
 		if s.Item != nil {
 			l.Scope = s.Item.Space.Label
+			w, _ := o.Worth(ctx, s.Item)
+			if l.Trust = w.Trust; w.Trust == "refused" || w.Trust == "unsigned" {
+				l.worth = w.Words()
+			}
 		}
 		if s.Spec != nil {
 			l.Transport, l.Target = s.Spec.Transport, target(s.Spec)
@@ -99,10 +129,6 @@ func (c *ListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		x.Servers = append(x.Servers, l)
 	}
-	if len(x.Servers) == 0 {
-		a.Term.Note("no MCP servers yet: rye help mcp add")
-	}
-	return x, nil
 }
 
 func target(s *catalog.Spec) string {

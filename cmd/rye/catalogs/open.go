@@ -3,6 +3,7 @@ package catalogs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/catalog"
 	"github.com/rye-build/rye/exec/secret"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 // opened is what the commands see of servers.
@@ -69,6 +71,21 @@ func openServer(ctx context.Context, a *cli.App, name string) (*opened, *catalog
 		return nil, nil, err
 	}
 	return o, s, nil
+}
+
+// trusted refuses the item of a server that policy doesn't allow to be used, as one that was changed after it was signed.
+func (o *opened) trusted(ctx context.Context, s *catalog.Server) error {
+	err := o.Admit.Require(ctx, s.Item, policy.ToUse)
+	if err == nil {
+		return nil
+	}
+	ref := s.Item.Ref.String()
+	f := fault.Of(err)
+	if name := o.Name(s.Item.Space, s.Item.Path); !strings.Contains(f.Text, s.Item.Path) && !strings.Contains(f.Text, ref) {
+		f.Text = fmt.Sprintf("%q %s", name, f.Text)
+	}
+	f.Hint = []string{fault.Command("rye verify", ref), fault.Command("rye sign", ref)}
+	return f.On("ref", ref)
 }
 
 // memory is what is remembered of the servers of a space.

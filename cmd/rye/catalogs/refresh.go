@@ -57,6 +57,9 @@ func (c *refreshRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer o.Close()
+	if err := o.trusted(ctx, s); err != nil {
+		return nil, err
+	}
 	st, err := stage(ctx, a)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ type Shown struct {
 	Ref         string               `json:"ref"`
 	File        string               `json:"file"`
 	Transport   string               `json:"transport"`
+	Trust       string               `json:"trust"`       // of its item: signed, unsigned, refused, …
 	Executables []catalog.Executable `json:"executables"` // every field that decides what runs, or is sent where
 	Read        []string             `json:"read"`
 	Write       []string             `json:"write"`
@@ -33,6 +34,7 @@ type Shown struct {
 	Refreshed   time.Time            `json:"refreshed,omitzero"` // when it was asked last
 	Changes     []catalog.Change     `json:"changes"`            // what it announced then, against the items
 	one         bool
+	worth       string
 }
 
 // A ShownTool is one tool that has an item.
@@ -59,7 +61,7 @@ func (x *Shown) Text(t *cli.Terminal) {
 		return
 	}
 	t.Printf("%s  %s\n", x.Ref, x.File)
-	rows := [][]string{}
+	rows := [][]string{{"trust", x.worth}}
 	for _, e := range x.Executables {
 		rows = append(rows, []string{e.Field, e.Value})
 	}
@@ -122,6 +124,8 @@ func (c *ShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			x.Tools = append(x.Tools, shownTool(p))
 		}
 	}
+	w, _ := o.Worth(ctx, s.Item)
+	x.Trust, x.worth = w.Trust, w.Words()
 	k, changes, err := o.changes(s)
 	if err != nil {
 		return nil, err
