@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/catalog"
+	"github.com/rye-build/rye/exec/catalog/flags"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -36,6 +37,8 @@ type addRun struct {
 	Timeout int      `placeholder:"SECONDS" help:"Time limit of a call."`
 	Scope   string   `enum:"project,user" default:"project" help:"Where to write the items: project or user."`
 	DryRun  bool     `help:"Show what it would run; start and write nothing."`
+
+	AcceptCritical bool `help:"Add it despite critical warnings about the server itself."`
 	trusts.KeyFlag
 
 	pack *catalog.Package // of --npm
@@ -142,6 +145,10 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	st.CheckStubs(c.Name, spec, ans.Tools)
 	chosen := c.choose(a, announced, ans, others)
+	if flags.AnyCritical(announced.Flags(others)) && !c.AcceptCritical {
+		return nil, fault.New(fault.Denied, "%s hides something in what it says of itself", s.Item.Ref).On("reason", "critical").On("name", c.Name).
+			Because("critical warnings about a tool keep that tool out; these are about the server").Try(a.With("--accept-critical"))
+	}
 	if err := a.Confirm(ctx, fmt.Sprintf("Sign %s as items of %s?", tools(len(chosen)), s.Item.Ref)); err != nil {
 		return nil, err
 	}
