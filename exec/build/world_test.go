@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/exec/chain"
 )
 
 // A world is a project, a store and an index, and a runner that makes what a test says.
@@ -122,7 +123,7 @@ func (w *world) prepare(_ context.Context, s *recipe.Step) (*exec.Plan, error) {
 	}
 	it := &ai.Item{Raw: cas.Sum([]byte(text)), Model: &model.Model{}}
 	it.Ref = s.Tool
-	p.Chain = []exec.Link{{Item: it}}
+	p.Chain = []chain.Link{{Item: it}}
 	return p, nil
 }
 
