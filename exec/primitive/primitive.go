@@ -102,6 +102,9 @@ func (a *Action) Args() ([]string, error) {
 
 // Limit returns the limit that ended an action, as it is declared: "memory_mib: 200 (limits: in the tool)".
 func (a *Action) Limit(ended string) string {
+	if ended == "message" { // what a server sends at once has a limit of its own where no output_mib is declared
+		return "4 MiB for a message of a server; output_mib under limits: in the tool sets another"
+	}
 	l := a.Sandbox.Limits.OrDefaults()
 	for _, of := range []struct {
 		ended, name string
@@ -155,7 +158,7 @@ type Result struct {
 	Value    any    // what came out of it, in JSON's values
 	Failure  string // why the action's own answer is no, in words that it chose; with Failed
 	Failed   bool
-	Ended    string // what ended it before its time: one of package sandbox's words, or steps; "" if nothing did
+	Ended    string // what ended it before its time: one of package sandbox's words, steps or message; "" if nothing did
 	Exit     int    // of a process
 	Signal   string // that ended the process; "" if none did
 	Level    floor.Level

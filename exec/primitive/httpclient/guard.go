@@ -44,6 +44,9 @@ func (c *Client) Guard(n sandbox.Network, raw string) (*Guard, error) {
 
 // RoundTrip implements http.RoundTripper.
 func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s := r.URL.Scheme; s != "http" && s != "https" {
+		return nil, redirectError(fmt.Sprintf("to an address of the scheme %q", s))
+	}
 	if r.URL.Scheme != g.URL.Scheme || r.URL.Host != g.URL.Host {
 		return nil, redirectError(fmt.Sprintf("to another server, %q", r.URL.Host))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -323,7 +324,14 @@ func (x *call) opened() bool {
 
 // broken says why a connection is of no use, and which limit ended the server, if one did.
 func (x *call) broken(said string, err error) (failure, ended string) {
+	if _, version, ok := strings.Cut(err.Error(), "unsupported protocol version: "); ok && !x.opened() { // so rye ended it
+		x.peer.stop(0)
+		return fmt.Sprintf("%s can't be used: it speaks MCP %s, which this rye doesn't", said, clean(version)), ""
+	}
 	why, ended := x.peer.broken()
+	if ended == "output" && !x.declared && strings.HasPrefix(why, longMessage) {
+		ended = "message"
+	}
 	why = cmp.Or(why, x.explained(err))
 	verb := "can't be used"
 	if x.opened() {
@@ -331,6 +339,9 @@ func (x *call) broken(said string, err error) (failure, ended string) {
 	}
 	return fmt.Sprintf("%s %s: %s", said, verb, why), ended
 }
+
+// malformed is what encoding/json says of a value of the wrong type, with Go's names for it.
+var malformed = regexp.MustCompile(`(?s)json: cannot unmarshal .*? into Go (?:struct field \S*?\.((?:[a-z0-9_]\w*\.)*[a-z0-9_]\w*)|value) of type \S+`)
 
 // unsent is the text of the SDK's error for a request that its transport didn't pass on.
 const unsent = "rejected by transport"
@@ -340,7 +351,8 @@ func (x *call) explained(err error) string {
 	if failed, ok := errors.AsType[*url.Error](err); ok { // whose text has all of the address, which may be secret
 		return clean("no connection: " + failed.Err.Error())
 	}
-	text := strings.ReplaceAll(err.Error(), unsent+": ", "")
+	text := malformed.ReplaceAllString(strings.ReplaceAll(err.Error(), unsent+": ", ""), `the answer is malformed: ${1} has another type than MCP says`)
+	text = strings.ReplaceAll(text, "malformed:  has", "malformed: it has")
 	if _, rest, ok := strings.Cut(text, `: sending "`); ok {
 		_, text, _ = strings.Cut(rest, `": `)
 	}

@@ -28,6 +28,7 @@ type request struct {
 	wall       time.Duration
 	output     int64 // bytes that the value may have
 	message    int64 // bytes that a message may have
+	declared   bool  // the tool says so
 	key        string
 }
 
@@ -35,7 +36,7 @@ func newRequest(a *primitive.Action) (*request, error) {
 	q := &request{server: serverOf(a), wall: a.Wall(), arguments: map[string]any{}, message: MaxMessage}
 	q.output = a.Sandbox.Limits.OrDefaults().Output
 	if n := a.Sandbox.Limits.Output; n > 0 {
-		q.message = min(n, maxMessage)
+		q.message, q.declared = min(n, maxMessage), true
 	}
 	if q.wall <= 0 {
 		q.wall = sandbox.DefaultLimits().Wall

@@ -252,6 +252,10 @@ func TestHostileHTTP(t *testing.T) {
 			rw.Header().Set("Retry-After", "7")
 			rw.WriteHeader(429)
 		}, "Too Many Requests", "", 429},
+		"file": {func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Location", "file:///etc/passwd")
+			rw.WriteHeader(307)
+		}, `the server redirects to an address of the scheme "file"`, "", 0},
 		"html": {func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "<html>") }, "unsupported content type", "", 0},
 		"no JSON": {func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
@@ -260,12 +264,12 @@ func TestHostileHTTP(t *testing.T) {
 		"long": {func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			endless(rw, strings.Repeat(" ", 1<<16))
-		}, "a message of more than 4194304 bytes", "output", 0},
+		}, "a message of more than 4194304 bytes", "message", 0},
 		"long event": {func(rw http.ResponseWriter, _ *http.Request) {
 			stream(rw)
 			io.WriteString(rw, "data: ")
 			endless(rw, strings.Repeat("x", 1<<16))
-		}, "4194304 bytes", "output", 0},
+		}, "4194304 bytes", "message", 0},
 		"comments": {func(rw http.ResponseWriter, _ *http.Request) { stream(rw); endless(rw, ": x\n\n") }, "did not answer within 300ms", "timeout", 0},
 		"notices": {func(rw http.ResponseWriter, _ *http.Request) {
 			stream(rw)

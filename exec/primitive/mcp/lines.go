@@ -29,6 +29,9 @@ const (
 
 const toolsChanged = "notifications/tools/list_changed"
 
+// longMessage begins the reason of a server that was ended for the size of a message.
+const longMessage = "it sent a message of more than "
+
 // A brokenError says how a server broke the protocol, and so why it was ended.
 type brokenError struct {
 	why    string
@@ -171,7 +174,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 // decode reads a message of a server.
 func decode(line []byte, most int64) (jsonrpc.Message, *brokenError) {
 	if int64(len(line)) > most {
-		return nil, &brokenError{fmt.Sprintf("it sent a message of more than %d bytes", most), true}
+		return nil, &brokenError{fmt.Sprintf(longMessage+"%d bytes", most), true}
 	}
 	no := func(what string) (jsonrpc.Message, *brokenError) {
 		return nil, &brokenError{fmt.Sprintf("its standard output is for messages, and it wrote %s: %q", what, fault.Clip(string(line), 200)), false}

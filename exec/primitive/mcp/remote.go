@@ -131,7 +131,7 @@ func (b *body) Read(p []byte) (int, error) {
 		}
 	}
 	if max(b.size, b.longest) > b.remote.most {
-		e := &brokenError{fmt.Sprintf("it sent a message of more than %d bytes", b.remote.most), true}
+		e := &brokenError{fmt.Sprintf(longMessage+"%d bytes", b.remote.most), true}
 		b.remote.broke(e)
 		return 0, e
 	}

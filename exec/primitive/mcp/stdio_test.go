@@ -192,8 +192,8 @@ func TestHostile(t *testing.T) {
 		"batch":    {why: "it wrote JSON that is not a message"},
 		"deep":     {why: "it wrote a line that is not JSON"},
 		"nested":   {why: "answered what can't be passed on: json: nested more than 64 deep", again: true},
-		"long":     {why: "it sent a message of more than 4194304 bytes", ended: "output"},
-		"longest":  {why: "it sent a message of more than 4194304 bytes", ended: "output"},
+		"long":     {why: "it sent a message of more than 4194304 bytes", ended: "message"},
+		"longest":  {why: "it sent a message of more than 4194304 bytes", ended: "message"},
 		"no-value": {why: "failed during the call: calling"},
 		"no-part":  {why: `unrecognized content type "spell"`},
 		"error":    {why: "answered with the error -32000: no \ufffd[2J cheese", again: true},
@@ -209,7 +209,8 @@ func TestHostile(t *testing.T) {
 		"dead":     {why: "can't be used: it ended with status 4: no licence"},
 		"chatty":   {why: `it wrote a line that is not JSON: "starting…"`},
 		"silent":   {why: "did not answer within 100ms", ended: "timeout"},
-		"endless":  {why: "can't be used: it sent a message of more than 4194304 bytes", ended: "output"},
+		"endless":  {why: "can't be used: it sent a message of more than 4194304 bytes", ended: "message"},
+		"future":   {why: `can't be used: it speaks MCP "3026-01-01", which this rye doesn't`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := client(t)
@@ -477,6 +478,8 @@ func TestAnnouncements(t *testing.T) {
 		"deeper":  {"", "its definition is invalid"},
 		"none":    {"", `has no tool "echo" any more`},
 		"refuses": {"answered with the error -32603: no list today", "answered with the error -32603: no list today"},
+		"list":    {"the answer is malformed: tools has another type", "the answer is malformed: tools has another type"},
+		"number":  {"the answer is malformed: tools.0.name has another type", "the answer is malformed: tools.0.name has another type"},
 	} {
 		c := client(t)
 		r := run(t, c, server(t, "hostile", name), nil)

@@ -72,6 +72,8 @@ func misdeeds() map[string]func(*conversation) {
 		},
 		"blank": func(c *conversation) { c.line(""); c.line("  \t"); c.answer(c.id, "good") },
 		"good":  func(c *conversation) { c.answer(c.id, "good") },
+		// It speaks a version of the protocol that is not known yet.
+		"future": func(c *conversation) { c.answer(c.id, "good") },
 	}
 }
 
@@ -121,6 +123,8 @@ func listings() map[string]func(page int) string {
 		"deeper":  func(int) string { return `"tools":[{"name":"echo","inputSchema":` + deep + "}]" },
 		"none":    func(int) string { return `"tools":null` },
 		"refuses": func(int) string { return "" },
+		"list":    func(int) string { return `"tools":"echo"` },
+		"number":  func(int) string { return `"tools":[{"name":7}]` },
 	}
 }
 
@@ -144,6 +148,10 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 		fmt.Fprintf(errs, "no server %q\n", args[0])
 		return 2
 	}
+	version := "2025-06-18"
+	if args[0] == "future" {
+		version = "3026-01-01"
+	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
 	for !c.ends && lines.Scan() {
@@ -157,7 +165,7 @@ func hostile(args []string, in io.Reader, out, errs io.Writer) int {
 		}
 		switch q.Method {
 		case "initialize":
-			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}}`, q.ID)
+			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}}`, q.ID, version)
 		case "resources/list":
 			c.line(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[]}}`, q.ID)
 		case "tools/list":
