@@ -138,10 +138,13 @@ func (w *Workspace) Policy() (*trust.Trust, error) {
 		return nil, err
 	}
 	var project *trust.Authority
-	if w.Root.Root != "" {
-		if project, err = w.projectPolicy(w.Root); err != nil {
-			return nil, err
-		}
+	if w.Root.Root != "" { // known, so it isn't looked for
+		project, err = w.projectPolicy(w.Root)
+	} else {
+		project, err = w.ProjectPolicy()
+	}
+	if err != nil {
+		return nil, err
 	}
 	if root.File == nil {
 		return nil, noPolicy(root, project)
