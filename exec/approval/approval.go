@@ -131,7 +131,7 @@ type Request struct {
 	Driver    registry.Driver `json:"driver,omitzero"`     // the process that makes the call
 	Execution string          `json:"execution,omitempty"` // the id of the call in the audit log
 	Code      string          `json:"code,omitempty"`      // of the error of a call that failed
-	Fetched   bool            `json:"fetched,omitempty"`   // the caller has got the result
+	Fetched   bool            `json:"fetched,omitempty"`   // the caller has got the outcome
 }
 
 // A Step changes the state of a request.
@@ -143,7 +143,7 @@ type Step struct {
 	Execution   string // of Executing
 	Code        string // of Done
 	Result      []byte // of Done: kept for an hour; nil for none
-	Fetched     bool   // of Done: the result was fetched
+	Fetched     bool   // the caller has got the outcome; To is the state that the request has
 }
 
 // A Part is what is kept sealed beside a request.

@@ -20,12 +20,16 @@ type Desk struct {
 	Project   string // its root
 	Set       cas.Digest
 	Door      string
-	Thread    string // whose calls they are; "" for none
-	NoWait    bool   // a request without an answer is ErrWaits, and is found again by the next call like it
+	Now       func() time.Time // needed if it Keeps
+	Thread    string           // whose calls they are; "" for none
+	NoWait    bool             // a request without an answer is ErrWaits, and is found again by the next call like it
 	// Waits is called before it waits for an answer to a request and, with nil, after that. Optional.
 	Waits func(context.Context, *Request) error
 	// Ask asks a person at once, while the request waits for any other answer, too. It returns when ctx ends. nil: there is no one.
 	Ask func(context.Context, *Request, *consent.Question) (Answer, error)
+	// Keeps says that a server makes the call when the request is approved, and keeps what came of it: the next call like it gets
+	// that, as a *KeptError.
+	Keeps bool
 	// Command is what goes on with the call once it is approved, for the error ErrWaits.
 	Command string
 }
@@ -37,7 +41,7 @@ func At(s *session.Session, now func() time.Time, door string) (*Desk, *Local, e
 		return nil, nil, state.Err
 	}
 	l := Open(state.Path, now, logOf{s}, nil)
-	return &Desk{Approvals: l, Project: s.Root(), Set: s.Set(), Door: door}, l, nil
+	return &Desk{Approvals: l, Project: s.Root(), Set: s.Set(), Door: door, Now: now}, l, nil
 }
 
 // logOf is the audit log of a session, which is opened when it is first needed.
@@ -99,10 +103,13 @@ func (d *Desk) Approve(ctx context.Context, q *consent.Question, call string) (*
 	if r, err = d.await(ctx, r, q); err != nil {
 		return nil, err
 	}
+	if d.Keeps && r.State != Approved {
+		return nil, d.outcome(ctx, r, q)
+	}
 	if e := r.Refused(); e != nil {
 		return nil, e.Because(q.Why())
 	}
-	return &consent.Approval{By: fmt.Sprintf("%s (%s)", r.By, r.ID), Separate: r.By != "" && r.By != r.Principal, Take: d.taker(r), Drop: d.dropper(r)}, nil
+	return &consent.Approval{By: fmt.Sprintf("%s (%s)", r.By, r.ID), Separate: r.By != "" && r.By != r.Principal, Take: d.taker(r, q), Drop: d.dropper(r)}, nil
 }
 
 // same reports whether a request that is there is for the call that r is for. A thread makes each of its calls once. Elsewhere
@@ -112,7 +119,40 @@ func (d *Desk) same(r, old *Request) bool {
 		old.Principal != r.Principal || old.Tenant != r.Tenant || old.Door != r.Door || old.Thread != r.Thread || old.Call != r.Call || r.Separate && !old.Separate {
 		return false
 	}
+	if d.Keeps {
+		return old.State == Executing || !old.State.Ended() || !old.Fetched && d.Now().Sub(old.Updated) < KeepResult
+	}
 	return d.Thread != "" || old.State == Pending || old.State == Approved
+}
+
+// A KeptError has what came of a call that a server has made.
+type KeptError struct {
+	Request *Request
+	Result  []byte
+}
+
+func (e *KeptError) Error() string { return "the call was made already" }
+
+// outcome returns what became of a request, once its call has been made or is not made.
+func (d *Desk) outcome(ctx context.Context, r *Request, q *consent.Question) error {
+	err := d.Approvals.Watch(ctx, Filter{ID: r.ID}, func(all []*Request) (bool, error) {
+		if len(all) == 0 {
+			return false, missing(r.ID)
+		}
+		r = all[0]
+		return r.State.Ended(), nil
+	})
+	if err != nil {
+		return err
+	}
+	b, err := d.Approvals.Read(ctx, r.ID, Result)
+	if _, gone := d.Approvals.Do(ctx, r.ID, Step{To: r.State, Fetched: true}); gone != nil {
+		return gone
+	}
+	if r.State == Done && err == nil {
+		return &KeptError{r, b}
+	}
+	return r.Refused().Because(q.Why())
 }
 
 // Waiting returns the error that a call waits for the answer to a request.
@@ -204,10 +244,13 @@ func lookUp(c <-chan *Request) *Request {
 }
 
 // taker returns what takes the approval for the one call that it is for.
-func (d *Desk) taker(r *Request) func(context.Context, string) (func(context.Context, string) error, error) {
+func (d *Desk) taker(r *Request, q *consent.Question) func(context.Context, string) (func(context.Context, string) error, error) {
 	return func(ctx context.Context, call string) (func(context.Context, string) error, error) {
-		me := self()
+		me := Self()
 		if _, err := d.Approvals.Do(ctx, r.ID, Step{To: Executing, Driver: me, Execution: call}); err != nil {
+			if d.Keeps && late(err) { // the server was faster
+				err = d.outcome(ctx, r, q)
+			}
 			return nil, err
 		}
 		return func(ctx context.Context, code string) error {

@@ -288,7 +288,7 @@ func (l *Local) Do(ctx context.Context, id string, s Step) (r *Request, err erro
 
 // take makes a step.
 func (r *Request) take(s *Step, now time.Time) error {
-	if s.Fetched && r.State == Done && s.To == Done {
+	if s.Fetched && r.State.Ended() && s.To == r.State {
 		r.Fetched = true
 		return nil
 	}
@@ -363,8 +363,8 @@ func (l *Local) Read(_ context.Context, id string, p Part) ([]byte, error) {
 	return b, nil
 }
 
-// self is this process.
-func self() registry.Driver {
+// Self is this process, which makes a call.
+func Self() registry.Driver {
 	host, _ := os.Hostname()
 	return registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host}
 }

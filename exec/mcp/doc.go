@@ -18,7 +18,9 @@
 // Directives are prompts, knowledge is resources (rye://knowledge/ID), and the tools that Options.Tools chooses have names of their
 // own, by package toolname. A client hears when a lock has changed these lists.
 //
-// Who calls is an agent: tools run in the sandbox for strangers, and a call that the policies ask about is APPROVAL_REQUIRED.
+// Who calls is an agent: tools run in the sandbox for strangers. A call that the policies ask about needs an approval (package
+// approval): a client that has elicitation asks its user; for any other it is APPROVAL_REQUIRED, and once the request is approved
+// the server makes the call, and keeps its outcome for an hour: the same call again gets it. Approving is no tool.
 //
 // # The set
 //

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -40,6 +43,10 @@ type Server struct {
 	o      Options
 	sets   sets
 	others projects
+	asks   asks
+	began  sync.Once
+	end    context.CancelFunc // of what makes approved calls; nil before
+	ended  sync.WaitGroup
 	sdk    *mcp.Server
 	own    []string // names of tools
 	listed listed
@@ -108,7 +115,11 @@ func (s *Server) add(t *mcp.Tool, schema *params.Schema, placed bool, do func(co
 		if err != nil {
 			return answer(nil, err), nil
 		}
-		return answer(s.call(ctx, at, given, do, q)), nil
+		value, ask, err := s.call(ctx, at, given, do, q)
+		if ask != nil {
+			return &mcp.CallToolResult{InputRequests: ask}, nil
+		}
+		return answer(value, err), nil
 	})
 }
 
@@ -135,14 +146,24 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 // Open opens the project, so that what is wrong with it is an error before a client asks.
 func (s *Server) Open(ctx context.Context) error {
 	if s.o.Project == "" && s.o.At != nil {
+		s.began.Do(s.makes)
 		return nil
 	}
-	_, done, err := s.sets.take(ctx)
+	held, done, err := s.sets.take(ctx)
 	if err != nil {
 		return err
 	}
+	s.asks.note(held.Root(), place{})
 	done()
+	s.began.Do(s.makes)
 	return nil
+}
+
+// makes begins to make the calls that are approved.
+func (s *Server) makes() {
+	ctx, end := context.WithCancel(context.Background())
+	s.end = end
+	s.ended.Go(func() { s.serveApproved(ctx) })
 }
 
 // Ready says why the server can't answer; nil: it can.
@@ -157,6 +178,10 @@ func (s *Server) Ready() error {
 func (s *Server) Close() {
 	for c := range s.sdk.Sessions() {
 		c.Close()
+	}
+	if s.end != nil {
+		s.end()
+		s.ended.Wait()
 	}
 	s.sets.close()
 	s.others.close()
@@ -178,20 +203,27 @@ func (s *Server) start(ctx context.Context) (end func(), err error) {
 }
 
 // call makes a call of one of the tools.
-func (s *Server) call(ctx context.Context, at place, given map[string]any, do func(context.Context, *request) (any, error), q *mcp.CallToolRequest) (any, error) {
+func (s *Server) call(ctx context.Context, at place, given map[string]any, do func(context.Context, *request) (any, error), q *mcp.CallToolRequest) (value any, ask mcp.InputRequestMap, err error) {
 	caller, ctx, cancel := callerOf(ctx, q)
 	defer cancel()
 	end, err := s.start(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer end()
 	held, done, err := s.take(ctx, at)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer done()
-	return do(ctx, &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller, progress: progressOf(q)})
+	r := &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller, progress: progressOf(q),
+		at: at, elicits: elicits(q.Session), responses: q.Params.InputResponses}
+	defer r.finish()
+	value, err = do(ctx, r)
+	if errors.Is(err, approval.ErrWaits) {
+		ask = r.ask
+	}
+	return value, ask, err
 }
 
 // arguments reads the arguments of a call.

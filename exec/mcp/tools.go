@@ -3,6 +3,8 @@ package mcp
 import (
 	"context"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/permission"
 	"github.com/rye-build/rye/cas/fault"
@@ -34,6 +36,12 @@ type request struct {
 	given    object
 	caller   caller
 	progress *progress
+
+	at        place
+	elicits   bool
+	responses mcp.InputResponseMap
+	ask       mcp.InputRequestMap // what is to be asked before the call can be made
+	also      closers
 }
 
 // tools are the four. Whether the server signs is in the description of sign.
@@ -127,7 +135,11 @@ func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool
 	if ref == (model.Ref{Kind: "tool", ID: permission.Starts}) {
 		return r.thread(ctx, given, dry)
 	}
-	return primary.Execute(ctx, r.session, &exec.Call{Ref: ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true, Declared: true, Dry: dry}, given, r.progress.sink())
+	value, err := primary.Execute(ctx, r.session, &exec.Call{Ref: ref, Principal: r.caller.principal, Tenant: r.caller.tenant, Stranger: true, Declared: true, Dry: dry, Door: r.door()}, given, r.progress.sink())
+	if err != nil {
+		return kept(err)
+	}
+	return value, nil
 }
 
 // thread starts a thread and follows it to its end.
@@ -140,6 +152,10 @@ func (r *request) thread(ctx context.Context, given object, dry bool) (any, erro
 		return nil, fault.New(fault.Validation, "dry_run is for tools: a thread decides while it runs")
 	}
 	o := &r.server.o
+	approver, err := r.approver()
+	if err != nil {
+		return nil, err
+	}
 	loops := r.session.Loops()
 	defer loops.Close()
 	rows, money := thread.Local(o.State, o.Now)
@@ -147,7 +163,7 @@ func (r *request) thread(ctx context.Context, given object, dry bool) (any, erro
 	defer rows.Close()
 	engine := &thread.Engine{Session: r.session, Loops: loops, Dir: r.session.Threads(), Program: "rye " + o.Version, Now: o.Now, Registry: rows, Ledger: money}
 	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs), Model: child.Model, Limits: child.Limits, Principal: r.caller.principal,
-		Live: thread.Live{State: r.progress.state}})
+		Approver: approver, Live: thread.Live{State: r.progress.state}})
 	if err == nil {
 		err = result.Failure()
 	}

@@ -95,6 +95,7 @@ type served struct {
 	server  *mcp.Server
 	ended   chan error
 	changed chan string // lists
+	closed  bool        // by the test
 
 	mu       sync.Mutex
 	warned   []string
@@ -102,7 +103,10 @@ type served struct {
 }
 
 // serve makes a project with a lock and serves it, with tools under names of their own.
-func serve(t *testing.T, globs ...string) *served {
+func serve(t *testing.T, globs ...string) *served { return serveAsked(t, nil, globs...) }
+
+// serveAsked is serve for a client that has elicitation, unless asked is nil.
+func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error), globs ...string) *served {
 	t.Helper()
 	tools, err := approve.Globs("--tools", globs)
 	if err != nil {
@@ -137,11 +141,12 @@ func serve(t *testing.T, globs ...string) *served {
 	t.Cleanup(func() {
 		s.client.Close()
 		cancel()
-		if err := <-s.ended; err != nil {
+		if err := <-s.ended; err != nil && !s.closed {
 			t.Error(err)
 		}
 	})
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+		ElicitationHandler: asked,
 		ProgressNotificationHandler: func(_ context.Context, q *sdk.ProgressNotificationClientRequest) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -213,7 +213,9 @@ func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chose
 		p.Close()
 		return nil, err
 	}
-	call.Approval = got
+	if call.Approval = got; got == nil {
+		call.Approval = c.Approval // no policy asks any more, and it is used all the same
+	}
 	return p, nil
 }
 

@@ -1,0 +1,191 @@
+package mcp_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/mcp"
+)
+
+const asksAll = "ask:\n  all: {names: [\"tool:acme/greet\"]}\n"
+
+type noLog struct{}
+
+func (noLog) Ask(context.Context, *record.Approval) error { return nil }
+
+// requests are those of the user.
+func (s *served) requests() *approval.Local {
+	l := approval.Open(filepath.Join(s.p.Home, "state"), time.Now, noLog{}, nil)
+	s.t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// await waits until the newest request is in a state, and returns it.
+func (s *served) await(l *approval.Local, state approval.State) (r *approval.Request) {
+	s.t.Helper()
+	s.must(l.Watch(s.t.Context(), approval.Filter{}, func(all []*approval.Request) (bool, error) {
+		if len(all) == 0 {
+			return false, nil
+		}
+		r = all[0]
+		return r.State == state, nil
+	}))
+	return r
+}
+
+func (s *served) answer(l *approval.Local, id string, to approval.State) {
+	s.t.Helper()
+	_, err := l.Do(s.t.Context(), id, approval.Step{To: to, By: "bob", Through: "rye " + string(to), Reason: "because"})
+	s.must(err)
+}
+
+func greeting(name string) object {
+	return item("tool", "acme/greet", "parameters", object{"name": name})
+}
+
+// TestElicited: a client that has elicitation asks its user, whose answer counts as any other does.
+func TestElicited(t *testing.T) {
+	t.Parallel()
+	var reply *sdk.ElicitResult
+	var message string
+	var before func()
+	s := serveAsked(t, func(_ context.Context, q *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		message = q.Params.Message
+		if before != nil {
+			before()
+		}
+		return reply, nil
+	}, "tool:acme/greet")
+	s.policy(asksAll)
+	l := s.requests()
+	accept := func(yes bool) *sdk.ElicitResult {
+		return &sdk.ElicitResult{Action: "accept", Content: object{"approve": yes}}
+	}
+	for _, c := range []struct {
+		name, tool string
+		given      object
+		reply      *sdk.ElicitResult
+		state      approval.State
+		made       bool
+	}{
+		{"yes", "execute", greeting("Ann"), accept(true), approval.Done, true},
+		{"by its own name", "acme_greet", object{"name": "Bea"}, accept(true), approval.Done, true},
+		{"no", "execute", greeting("Cem"), accept(false), approval.Denied, false},
+		{"declined", "execute", greeting("Dan"), &sdk.ElicitResult{Action: "decline"}, approval.Denied, false},
+		{"left open", "execute", greeting("Eve"), &sdk.ElicitResult{Action: "cancel"}, approval.Pending, false},
+	} {
+		reply = c.reply
+		answer, failed := s.call(c.tool, c.given)
+		if failed == c.made {
+			t.Errorf("%s: %v", c.name, answer)
+		}
+		if r := s.await(l, c.state); c.made && (r.Through != "mcp" || r.By == "") {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+		if !strings.HasPrefix(message, "tool:acme/greet needs an approval: asked by \"all\" of your policy\n  name: ") {
+			t.Errorf("%s: %q", c.name, message)
+		}
+	}
+	// Another door answers while the user is asked.
+	reply, before = &sdk.ElicitResult{Action: "cancel"}, func() { s.answer(l, s.await(l, approval.Pending).ID, approval.Denied) }
+	if answer, failed := s.call("execute", greeting("Fay")); !failed || !strings.Contains(fmt.Sprint(answer), "denied by bob") {
+		t.Errorf("%v", answer)
+	}
+	// Who asks can't approve.
+	before = func() { t.Error("the caller is asked") }
+	s.policy("ask:\n  two: {names: [\"tool:acme/greet\"], separate: true}\n")
+	if got := s.code("execute", greeting("Gus")); got != "APPROVAL_REQUIRED" {
+		t.Error(got)
+	}
+}
+
+// TestHeld: a client without elicitation learns which request waits. Once it is approved the server makes the call, once, and the
+// same call again gets its outcome.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.policy(asksAll)
+	l := s.requests()
+	waits := func(name string) *approval.Request {
+		t.Helper()
+		answer, failed := s.call("execute", greeting(name))
+		r := s.await(l, approval.Pending)
+		if text := fmt.Sprint(answer); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") || !strings.Contains(text, "rye approve "+r.ID) {
+			t.Fatalf("%v", answer)
+		}
+		return r
+	}
+	r := waits("Ann")
+	if again := waits("Ann"); again.ID != r.ID || r.Door != approval.Server {
+		t.Errorf("%+v, %+v", r, again)
+	}
+	s.answer(l, r.ID, approval.Approved)
+	s.await(l, approval.Done)
+	if answer, failed := s.call("execute", greeting("Ann")); failed || !strings.Contains(fmt.Sprint(answer), "hello, Ann") {
+		t.Errorf("%v", answer)
+	}
+	waits("Ann") // another call like it asks again
+	s.answer(l, s.await(l, approval.Pending).ID, approval.Denied)
+	if answer, failed := s.call("execute", greeting("Ann")); !failed || !strings.Contains(fmt.Sprint(answer), "because") {
+		t.Errorf("%v", answer)
+	}
+	r = waits("fail")
+	s.answer(l, r.ID, approval.Approved)
+	if r = s.await(l, approval.Done); r.Code != "EXECUTION_FAILED" {
+		t.Errorf("%+v", r)
+	}
+	if answer, failed := s.call("execute", greeting("fail")); !failed || !strings.Contains(fmt.Sprint(answer), "it was told to") {
+		t.Errorf("%v", answer)
+	}
+	// A policy that refuses by now counts, and so does a lock that has changed.
+	r = waits("Bea")
+	s.policy("ask:\n  never: {names: [\"tool:acme/greet\"], answer: refuse}\n")
+	s.answer(l, r.ID, approval.Approved)
+	if r = s.await(l, approval.Done); r.Code != "POLICY_DENIED" {
+		t.Errorf("%+v", r)
+	}
+	s.policy(asksAll)
+	r = waits("Cem")
+	s.edit("1.1.0")
+	s.lock()
+	s.answer(l, r.ID, approval.Approved)
+	if r = s.await(l, approval.Superseded); r.Reason != "the lock has changed" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestHeldLater: a server that has started since makes the call, and of two servers one does.
+func TestHeldLater(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.policy(asksAll)
+	l := s.requests()
+	s.code("execute", greeting("Ann"))
+	r := s.await(l, approval.Pending)
+	s.closed = true
+	s.server.Close()
+	s.answer(l, r.ID, approval.Approved)
+	var servers []*mcp.Server
+	for range 2 {
+		other := mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn})
+		s.must(other.Open(t.Context()))
+		servers = append(servers, other)
+	}
+	s.await(l, approval.Done)
+	for _, other := range servers {
+		other.Close()
+	}
+	b, err := l.Read(t.Context(), r.ID, approval.Result)
+	s.must(err)
+	if !strings.Contains(string(b), "hello, Ann") || len(s.warned) > 0 {
+		t.Errorf("%s, %q", b, s.warned)
+	}
+}
