@@ -143,7 +143,7 @@ func runWords(t *testing.T, home string) []string {
 	t.Helper()
 	dir := t.TempDir()
 	items := map[string]string{
-		"tools/acme/providers/local.yaml": strings.ReplaceAll(modeltest.New(t, modeltest.Turn{Text: "done"}).Item("local"), "category: rye/agent/providers", "category: acme/providers"),
+		"tools/acme/providers/local.yaml": strings.ReplaceAll(modeltest.New(t, modeltest.Turn{Text: "done"}, modeltest.Turn{Text: "done"}, modeltest.Turn{Text: "done"}).Item("local"), "category: rye/agent/providers", "category: acme/providers"),
 		"directives/acme/say.md": `<directive name="say" version="1.0.0"><metadata><description>d</description><category>acme</category>` +
 			`<model provider="acme/providers/local" id="m"/></metadata><process>Say it.</process></directive>` + "\n",
 	}

@@ -422,6 +422,7 @@ func TestSchemas(t *testing.T) {
 	words["thread result"], words["thread tree"] = words["thread replay"], words["thread replay"]
 	words["thread search"] = append(slices.Clone(words["thread replay"]), "say")
 	words["thread cancel"], words["thread kill"] = resumeWords(t, home)[:3], resumeWords(t, home)[:3]
+	words["thread handoff"] = []string{"-C", words["run"][1], "acme/say"}
 	words["thread wait"] = []string{"-C", words["run"][1], "acme/say"}
 	words["mcp config"] = []string{"codex"}
 	words["mcp serve"] = []string{"-C", project}

@@ -19,7 +19,7 @@ import (
 // of the parent.
 func (t *thread) inherit(ctx context.Context) error {
 	if t.parent == nil && t.Above == nil {
-		return t.plan.Permit(ctx)
+		return t.After.Permit(ctx, t.plan)
 	}
 	if a := t.Above; a != nil {
 		t.under, t.part, t.chosen, t.foreign, t.chain = a.Parent, a.Part, a.Chosen, !drive.Owned(ctx, t.Registry, t.Session, a.Parent), a.Chain

@@ -28,8 +28,7 @@
 //
 // Both run the loop again from its start and answer it from the transcript (package tape). Every event that the thread would
 // write is matched with the recorded one (package recorder). Where the record ends, a thread that is resumed goes live, and one
-// that is played back ends. So what has an effect, or comes from outside, has to be taken from the record as long as that is
-// played: answer does it for model calls, recall for calls of tools.
+// that is played back ends. What has an effect, or comes from outside, is taken from the record until then.
 //
 // A call that has begun and has no result is unknown: it is made again if its risk is read, or if it is a child, which goes on;
 // else its result says so to the model. A model call without an answer is made again, and what it had reserved is spent.

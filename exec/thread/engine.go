@@ -51,8 +51,7 @@ func (e *Engine) Agents() *agent.Runner { return &agent.Runner{Session: e.Sessio
 
 // Local returns the registry and the ledger of this machine, which are in a user's state directory. The caller closes them.
 func Local(state string, now func() time.Time) (*registry.Local, *ledger.Local) {
-	dir := filepath.Join(state, "threads")
-	return registry.Open(filepath.Join(dir, "registry"), now, nil), ledger.In(filepath.Join(dir, "ledger"), nil)
+	return registry.Open(filepath.Join(state, "threads", "registry"), now, nil), ledger.In(filepath.Join(state, "threads", "ledger"), nil)
 }
 
 // A Start says what to run.
@@ -67,6 +66,7 @@ type Start struct {
 	Live      Live
 	ID        string        // of the new thread; "" for one that is made here
 	Above     *detach.Above // of a child that another process has started; nil for none
+	After     *plan.After   // the thread whose work it goes on with; nil for none
 	Began     func()        // is called when the thread is registered and has a budget and a record; may be nil
 
 	parent  *thread          // that starts this one
@@ -123,6 +123,9 @@ func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
 // begin decides everything about a thread, and writes the first line of its transcript.
 func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	t := e.newThread(s)
+	if a := s.After; a != nil {
+		t.under, t.foreign, t.chosen, t.continues = a.Under, a.Foreign, a.Chosen, a.Thread
+	}
 	if err := t.load(ctx); err != nil {
 		return nil, err
 	}
@@ -130,7 +133,7 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	if t.inputs, err = t.plan.Complete(s.Inputs); err != nil {
 		return nil, err
 	}
-	t.limits = t.plan.Limits()
+	t.limits = t.After.Bound(t.plan.Limits())
 	if err := t.limits.Override(s.Limits); err != nil {
 		return nil, err
 	}
@@ -144,13 +147,13 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	if t.model, err = t.choose(ctx); err != nil {
 		return nil, err
 	}
-	if err := t.open(ctx); err != nil {
-		return nil, err
+	if t.handed, err = t.After.First(ctx, t.model); err == nil {
+		err = t.open(ctx)
 	}
-	if t.Began != nil {
+	if err == nil && t.Began != nil {
 		t.Began()
 	}
-	return t, nil
+	return t, err
 }
 
 // load reads the items of a thread.

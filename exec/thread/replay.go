@@ -45,7 +45,7 @@ func (t *thread) compareStart(ctx context.Context) (err error) {
 	if t.inputs, err = t.plan.Complete(params.Values(t.inputs)); err != nil {
 		return err
 	}
-	if t.origin.Parent == "" && t.plan.Owned {
+	if t.origin.Parent == "" && t.origin.Continues == "" && t.plan.Owned {
 		err = t.plan.Permit(ctx)
 	} else if had, bad := capability.ParseSet(t.origin.Grants); bad == nil { // its parent's permissions aren't known here, or who granted them
 		err = t.plan.Narrow(had)

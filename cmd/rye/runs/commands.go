@@ -55,12 +55,24 @@ func Commands(functions func(*cli.App) function.Functions, lock func(context.Con
 func ThreadCommands() []cli.Command {
 	return []cli.Command{
 		{
-			Path: "thread resume", Group: "run", Help: "Continue an interrupted thread where it stopped.",
+			Path: "thread resume", Group: "run", Help: "Continue a thread, or an ended one with a message.",
 			More: "The thread continues at the exact turn: what happened is taken from its transcript, and nothing is done twice. A tool call that was " +
 				"running when the process died is repeated only if the tool just reads; otherwise the model is told that the outcome is unknown.\n\n" +
-				"A thread that reached a limit needs a higher one.\n\nExamples:\n\n    rye thread resume acme/deploy-1795000000-k3v9q\n" +
-				"    rye thread resume acme/deploy-1795000000-k3v9q --limit turns=40 --limit spend=2",
+				"A thread that reached a limit needs a higher one.\n\nA thread that has ended is continued with --message: a new thread begins with what was said, " +
+				"and with TEXT. It may do at most what the old one could, and has what is left of its limits.\n\nExamples:\n\n" +
+				"    rye thread resume acme/deploy-1795000000-k3v9q\n" +
+				"    rye thread resume acme/deploy-1795000000-k3v9q --limit turns=40 --limit spend=2\n" +
+				"    rye thread resume acme/deploy-1795000000-k3v9q --message \"Now do the same for staging.\"",
+			Aka: []string{"thread continue"},
 			New: func() cli.Runner { return new(resumeRun) }, Schema: "thread-resume/1", Output: runAnswer{},
+		},
+		{
+			Path: "thread handoff", Group: "run", Help: "Hand the work of a thread over to a new one.",
+			More: "The new thread begins with a summary of what was done and the last turns, as when a thread has filled its context window. An interrupted " +
+				"thread becomes continued; one that has ended keeps its state. The new thread may do at most what the old one could, and has what is " +
+				"left of its limits. --message says what to do next.\n\nExamples:\n\n    rye thread handoff acme/deploy-1795000000-k3v9q\n" +
+				"    rye thread handoff acme/deploy-1795000000-k3v9q --message \"Only the tests are left.\"",
+			New: func() cli.Runner { return new(handoffRun) }, Schema: "thread-handoff/1", Output: runAnswer{},
 		},
 		{
 			Path: "thread replay", Group: "run", Help: "Run a thread again from its record and compare.",

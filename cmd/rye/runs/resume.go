@@ -2,16 +2,20 @@ package runs
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/carry"
+	"github.com/rye-build/rye/exec/thread/operate"
 )
 
 type resumeRun struct {
 	Thread    string   `arg:"" complete:"thread" help:"Thread id."`
+	Message   string   `short:"m" placeholder:"TEXT" sep:"none" help:"Continue a thread that has ended: say TEXT to the model."`
 	Limit     []string `placeholder:"NAME=N" sep:"none" help:"Limit to use from here on (repeatable)."`
 	Allow     []string `placeholder:"REF" sep:"none" help:"Approve calls of this tool beforehand (glob, repeatable)."`
 	AllowSign bool     `help:"Let the model ask to sign items with your key."`
@@ -20,6 +24,28 @@ type resumeRun struct {
 	Pinned    bool     `help:"Run the locked version despite changes in the working tree."`
 	Unlocked  bool     `help:"Run without a lock (refused in CI)."`
 	trusts.KeyFlag
+
+	handoff bool
+}
+
+// handoffRun hands the work of a thread over to a new one.
+type handoffRun struct{ resumeRun }
+
+func (c *handoffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	c.handoff = true
+	return c.resumeRun.Run(ctx, a)
+}
+
+// carried goes on with the work of a thread in a new one.
+func carried(ctx context.Context, a *cli.App, e *thread.Engine, o *carry.Order) (cli.Answer, error) {
+	r, err := carry.Go(ctx, e, &operate.Desk{Registry: e.Registry, Ledger: e.Ledger, Now: e.Now, Root: filepath.Dir(filepath.Dir(e.Dir))}, o)
+	if r == nil {
+		return nil, Reworded(a, err)
+	}
+	if err != nil {
+		return nil, broken(a, r.Result, err)
+	}
+	return runAnswer{Result: *r.Result, Carried: &r.From, shown: o.Live.Text != nil}, r.Failure()
 }
 
 func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -41,6 +67,9 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	live := v.Live()
+	if c.Message != "" || c.handoff {
+		return carried(ctx, a, engine, &carry.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
+	}
 	r, err := engine.Resume(ctx, &thread.Resume{Thread: c.Thread, Limits: c.Limit, Approver: approver, Live: live})
 	if err != nil {
 		return nil, broken(a, r, err)

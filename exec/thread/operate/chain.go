@@ -128,6 +128,15 @@ func (d *Desk) Chain(ctx context.Context, name string) ([]*Node, error) {
 	return nodes, nil
 }
 
+// Last returns the row of the last thread of a chain.
+func (d *Desk) Last(ctx context.Context, name string) (*registry.Thread, error) {
+	rows, err := d.chain(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return results.Row(ctx, d.Registry, rows[len(rows)-1].ID)
+}
+
 func (d *Desk) chain(ctx context.Context, name string) ([]*registry.Thread, error) {
 	row, err := d.Find(ctx, name)
 	if err != nil {

@@ -136,7 +136,9 @@ func hit(e *transcript.Event, re *regexp.Regexp) (*Hit, error) {
 			parts = append(parts, p.Error.Message)
 		}
 	case transcript.Artifact:
-		parts = append(parts, p.Content)
+		if p.Call != "handoff" { // which repeats what the thread before said
+			parts = append(parts, p.Content)
+		}
 	case transcript.Continued:
 		parts = append(parts, p.Message)
 	case transcript.Completed:

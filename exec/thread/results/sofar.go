@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Progress is what a thread that hasn't ended has done.
+// A Progress is what a thread has done.
 type Progress struct {
 	*Result
 	used transcript.Cost
@@ -16,7 +16,7 @@ type Progress struct {
 // Used is the cost, as the record of its end has it.
 func (p *Progress) Used() transcript.Cost { return p.used }
 
-// SoFar is what a thread that hasn't ended has done, by its transcript. If it is interrupted or waits, the error says why.
+// SoFar is what a thread has done, by its transcript. If it is interrupted or waits, the error says why.
 func SoFar(dir string) (*Progress, error) {
 	r := &Result{}
 	var used transcript.Cost
@@ -56,6 +56,14 @@ func SoFar(dir string) (*Progress, error) {
 			}
 		case transcript.Continued:
 			r.Status, r.Error = "", nil
+		case transcript.Completed:
+			used = p.Cost
+		case transcript.Failed:
+			used = p.Cost
+		case transcript.Cancelled:
+			used = p.Cost
+		case transcript.HandedOff:
+			used = p.Cost
 		}
 	}
 	r.Cost = CostOf(used)
