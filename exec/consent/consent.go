@@ -71,10 +71,14 @@ type Question struct {
 	Separate  bool     // who asks can't approve
 	Lines     []string // of the policies that ask; none: the risk does
 	Expires   time.Duration
+	Text      string // of a gate: what it asks
 }
 
 // Why says why the question is asked.
 func (q *Question) Why() string {
+	if q.Text != "" {
+		return q.Text
+	}
 	if len(q.Lines) == 0 {
 		return "its risk is " + q.Risk
 	}

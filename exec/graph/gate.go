@@ -22,6 +22,16 @@ type Answer struct {
 	Expired bool
 }
 
+// Answered reads what came of the call that asked.
+func Answered(m *Made) (Answer, error) {
+	value, failed := unwrap(m)
+	if failed != nil {
+		return Answer{}, failed
+	}
+	v, _ := value.(object)
+	return Answer{Yes: v["answer"] == "yes", Expired: v["answer"] == "expired"}, nil
+}
+
 // gate decides which way to go. A condition and a question must both be answered with yes.
 func (w *walk) gate(ctx context.Context, n *graph.Node) (*outcome, error) {
 	o := &outcome{cause: "condition"}

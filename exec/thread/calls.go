@@ -115,12 +115,23 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 		}
 		calls = calls[1:]
 	}
-	err = cas.Parallel(ctx, workers, len(calls), func(ctx context.Context, i int) error {
-		text, err := calls[i].Make(ctx)
-		if err != nil || calls[i].Waits != nil { // the others end first
+	open := slices.Clone(calls[:min(len(calls), 1)])
+	for _, c := range calls[len(open):] {
+		if c.Begun { // beside the first that has no result
+			if done, err := t.recall(ctx, c); err != nil {
+				return err
+			} else if done {
+				continue
+			}
+		}
+		open = append(open, c)
+	}
+	err = cas.Parallel(ctx, workers, len(open), func(ctx context.Context, i int) error {
+		text, err := open[i].Make(ctx)
+		if err != nil || open[i].Waits != nil { // the others end first
 			return err
 		}
-		return t.guard(ctx, calls[i], text)
+		return t.guard(ctx, open[i], text)
 	})
 	return errors.Join(err, t.appendResults(calls))
 }

@@ -2,8 +2,9 @@ package thread
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
-	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/graph"
 	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/ending"
@@ -61,12 +62,20 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 	if err := w.beforeCalls(ctx, all); err != nil {
 		return nil, err
 	}
-	if err := w.batch(ctx, all, max(min(atOnce, int(w.plan.Settings.Concurrent)), 1)); err != nil {
-		return nil, err
+	atOnce = max(min(atOnce, int(w.plan.Settings.Concurrent)), 1)
+	for part := range slices.Chunk(all, calls.Together(atOnce, all, func(c *toolCall) *calls.Call { return c.Call })) {
+		if err := w.batch(ctx, part, atOnce); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.afterCalls(ctx, all); err != nil {
 		return nil, err
 	}
+	return w.made(all)
+}
+
+// made is what came of calls.
+func (w walk) made(all []*toolCall) ([]graph.Made, error) {
 	made := make([]graph.Made, len(all))
 	for i, c := range all {
 		v, err := jcs.Parse([]byte(c.text))
@@ -98,7 +107,15 @@ func (w walk) Decide(ctx context.Context, event string, data map[string]any) (st
 	return action, err
 }
 
-// Ask implements graph.Kernel.
-func (w walk) Ask(context.Context, graph.Question) (graph.Answer, error) {
-	return graph.Answer{}, fault.New(fault.Approval, "nothing can answer the gate")
+// Ask implements graph.Kernel by a call, so that the record has the answer.
+func (w walk) Ask(ctx context.Context, q graph.Question) (graph.Answer, error) {
+	c := w.number(w.calls.Gate(fmt.Sprintf("%d.1", q.Step), q.Node, q.Text, q.Timeout))
+	if err := w.batch(ctx, []*toolCall{c}, 1); err != nil {
+		return graph.Answer{}, err
+	}
+	made, err := w.made([]*toolCall{c})
+	if err != nil {
+		return graph.Answer{}, err
+	}
+	return graph.Answered(&made[0])
 }

@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -16,7 +17,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // A Resume says how a thread that was interrupted goes on.
@@ -190,11 +190,6 @@ func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error)
 	if unmade, err := t.Approver.Unmade(ctx, t.id, c.Record, c.Ref); unmade || err != nil {
 		return false, err
 	}
-	e := recorder.Unknown(c.Name)
-	c.Result = transcript.CallResult{Call: c.Record, Status: transcript.CallUnknown, Error: results.Recorded(e)}
-	b, err := jcs.Append(nil, results.Fault(e))
-	if err != nil {
-		return false, err
-	}
-	return true, t.guard(ctx, c, string(b))
+	text, err := c.End(transcript.CallUnknown, recorder.Unknown(c.Name))
+	return true, cmp.Or(err, t.guard(ctx, c, text))
 }

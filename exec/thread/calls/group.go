@@ -43,12 +43,27 @@ func (g *Group) make(ctx context.Context, c *Call) (string, error) {
 	text, err := c.begin(inner)
 	switch {
 	case err != nil && ctx.Err() == nil && inner.Err() != nil:
-		e := fault.New(fault.Cancelled, "the call was cancelled, because another one had failed")
-		c.Result.Call, c.Result.Status, c.Result.Error = c.Record, transcript.CallCancelled, results.Recorded(e)
-		b, err := jcs.Append(nil, results.Fault(e))
-		return string(b), err
+		return c.End(transcript.CallCancelled, fault.New(fault.Cancelled, "the call was cancelled, because another one had failed"))
 	case err == nil && c.Result.Status != transcript.CallOK:
 		g.once.Do(func() { close(g.failed) })
 	}
 	return text, err
+}
+
+// Together says how many calls of a graph are made in one go. Those that are likely to need an approval are made one at a time: what
+// waits mustn't take the results of others with it.
+func Together[C any](atOnce int, all []C, call func(C) *Call) int {
+	for _, c := range all {
+		if c := call(c); c.Risk != "read" && c.Risk != "write" && c.Child == "" {
+			return 1
+		}
+	}
+	return max(len(all), 1)
+}
+
+// End makes an error the result of a call that has begun, and returns it as JSON.
+func (c *Call) End(status string, e *fault.Error) (text string, err error) {
+	c.Result = transcript.CallResult{Call: c.Record, Status: status, Error: results.Recorded(e)}
+	b, err := jcs.Append(nil, results.Fault(e))
+	return string(b), err
 }

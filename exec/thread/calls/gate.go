@@ -1,0 +1,18 @@
+package calls
+
+import (
+	"context"
+	"time"
+
+	"github.com/rye-build/rye/exec/thread/provider"
+)
+
+// Gate is the call by which a gate of the graph asks a person. It waits as a call does that needs an approval.
+func (m *Maker) Gate(id, node, text string, span time.Duration) *Call {
+	c := &Call{ToolCall: provider.ToolCall{ID: id, Name: "gate", Input: object{"node": node, "ask": text}}, Risk: "read"}
+	c.do = func(ctx context.Context) (*Outcome, error) {
+		answer, err := m.Approver.Gate(ctx, m.Thread, c.Record, m.Plan.Directive, text, m.Principal, span)
+		return &Outcome{Value: object{"answer": answer}}, err
+	}
+	return c
+}
