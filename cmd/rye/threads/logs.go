@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/threads/stand"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -189,7 +191,7 @@ func line(p transcript.Payload) string {
 	case transcript.Checkpoint:
 		return fmt.Sprintf("turn %d", p.Turn)
 	}
-	return endLine(p)
+	return cmp.Or(stand.Line(p), endLine(p))
 }
 
 // coded is an error with its code, which rye 1 hasn't.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/threads/stand"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -45,6 +46,7 @@ type overview struct {
 	Input     int64  `json:"input_tokens"`
 	Output    int64  `json:"output_tokens"`
 	Spend     int64  `json:"spend"` // nano-dollars
+	stand.Place
 }
 
 func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -86,6 +88,10 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := s.each(ctx, func(e step) error { w.event(e); return nil }); err != nil {
 		return nil, err
 	}
+	if o := &ans.overview; o.Graph != "" {
+		w.heading(2, "Graph")
+		w.code(2, "", o.Drawn(ctx, a))
+	}
 	w.footer()
 	return nil, a.Term.Data.Flush()
 }
@@ -110,7 +116,10 @@ func (o *overview) read(ctx context.Context, s *source) error {
 }
 
 func (o *overview) take(p transcript.Payload) {
+	o.Place.Take(p)
 	switch p := p.(type) {
+	case transcript.NodeStarted:
+		o.Turns = max(o.Turns, p.Step)
 	case transcript.Started:
 		o.Directive, o.Model = strings.TrimPrefix(p.Directive.Ref, "directive:"), p.Model
 	case transcript.Request:
