@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os/user"
@@ -217,6 +218,22 @@ func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chose
 		call.Approval = c.Approval // no policy asks any more, and it is used all the same
 	}
 	return p, nil
+}
+
+// Consent asks the policies about the call of a tool that isn't run as one, but as a thread.
+func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (*consent.Approval, error) {
+	given, err := exec.Complete(it.Model.Tool, c)
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.from(ctx, c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	about := &consent.Call{Ref: c.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given, Principal: cmp.Or(c.Principal, s.principal), Tenant: c.Tenant,
+		Attended: !c.Stranger}
+	return consent.Check(ctx, about, from.base.Root, from.base.Project, c.Door)
 }
 
 // approved prepares a call again whose parameters were approved: the answer took its time, and what counts are the

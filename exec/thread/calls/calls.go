@@ -300,7 +300,7 @@ func (m *Maker) tool(ctx context.Context, c *Call, ref model.Ref, given object, 
 	}
 	c.Risk = it.Model.Tool.Risk.String()
 	if graph.Is(it.Model.Tool) && !dry {
-		m.walks(c, given)
+		m.walks(c, it, given)
 		return c
 	}
 	c.do = func(ctx context.Context) (*Outcome, error) { return m.execute(ctx, c.Record, it, given, dry) }
@@ -336,14 +336,6 @@ func (m *Maker) starts(c *Call, given object) (err error) {
 		c.do = func(ctx context.Context) (*Outcome, error) { return m.detach(ctx, c) }
 	}
 	return nil
-}
-
-// walks makes a call one that runs a graph as a thread.
-func (m *Maker) walks(c *Call, given object) {
-	c.Spawn, c.Child = &spawn.Child{Directive: c.Ref, Inputs: given}, m.NewID(c.Ref.ID)
-	if c.do = func(ctx context.Context) (*Outcome, error) { return m.Child(ctx, c) }; c.Spawn.Async {
-		c.do = func(ctx context.Context) (*Outcome, error) { return m.detach(ctx, c) }
-	}
 }
 
 // Text returns the text of a directive, with its inputs filled in, or of knowledge.
