@@ -107,6 +107,7 @@ var rows = []row{
 	{name: "mcp: execute, 1000", op: "mcp", on: "execute", tools: "bare", goals: []goal{{factor: 1.5, rod: "bare"}}},
 	{name: "mcp: door alone, 1000", op: "mcp", on: "door", tools: "bare"},
 	{name: "thread: 1000 turns", op: "thread", on: "turns", tools: "tenths syncs", goals: []goal{{limit: 2}, {factor: 1.3, rod: "tenths"}}},
+	{name: "graph: 100 steps", op: "thread", on: "graph", tools: "together exec", goals: []goal{{factor: 3, rod: "together"}}},
 	{name: "thread: 1000 turns, CPU", op: "thread", on: "turns", unit: cpuSeconds, tools: "tenths"},
 	{name: "thread: 1000 turns, memory", op: "thread", on: "turns", unit: peakBytes, tools: "tenths"},
 	{name: "thread: 100 calls", op: "thread", on: "calls", tools: "exec"},

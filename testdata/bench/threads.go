@@ -22,6 +22,8 @@ import (
 //	         the limit that stopped it
 //	crowd    1,000 children and those that started them,   one: the same with one child
 //	         in one process, all at once
+//	graph    100 steps of a state graph, each of which     together: the same calls by one step, one after the other;
+//	         runs a tool in Starlark                       exec: rye exec of that tool, 100 times
 //	verify   rye thread verify of 1,000 turns                b3sum, which only hashes its files
 func (b *bench) threadJobs(what string) ([]job, error) {
 	n := 1000
@@ -46,6 +48,16 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		j.fresh, j.run = []string{filepath.Join(project, ".ai", "threads")}, []command{play(n/10 + 1)}
 		each := rye("exec", "tool:acme/nothing", "-p", "n=1").through("sh", "-c", `n=$1; shift; for i in $(seq "$n"); do "$@"; done`, "sh", fmt.Sprint(n/10))
 		return []job{j, {tool: "exec", run: []command{each}}}, nil
+	case "graph":
+		walk := func(of, id string) job {
+			run := rye("run", "tool:acme/"+id, "-q", "--limit", fmt.Sprintf("turns=%d", n/10)).through("sh", "-c", `"$@" 2>error; [ $? = 0 ] || [ $? = 4 ]`, "sh")
+			return job{tool: of, fresh: []string{filepath.Join(project, ".ai", "threads")}, run: []command{run}}
+		}
+		first, together := walk("rye", "steps"), walk("together", "together")
+		first.onceFresh, first.once = j.onceFresh, j.once
+		together.run[0] = rye("run", "tool:acme/together", "-q").through("sh", "-c", `list=$(seq -s, 1 "$1"); shift; "$@" -i "list=[$list]" >/dev/null`, "sh", fmt.Sprint(n/10))
+		each := rye("exec", "tool:acme/nothing", "-p", "n=1").through("sh", "-c", `n=$1; shift; for i in $(seq "$n"); do "$@"; done`, "sh", fmt.Sprint(n/10))
+		return []job{first, together, {tool: "exec", run: []command{each}}}, nil
 	case "turns":
 		j.fresh, j.run = []string{filepath.Join(project, ".ai", "threads")}, []command{play(n)}
 		part := job{tool: "tenths", fresh: j.fresh}
@@ -84,11 +96,17 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 	return nil, fmt.Errorf("nothing is measured as %q", what)
 }
 
+// graphHead is how the graphs begin.
+const graphHead = "version: \"1.0.0\"\ntool_type: graph\nexecutor_id: rye/core/runtimes/state_graph_runtime\ncategory: acme\ndescription: Makes many calls\n" +
+	"risk: read\ninput_schema: {properties: {list: {type: array}}}\nconfig:\n"
+
 // turnsItems are a directive whose model calls a tool each turn, and the tool. %s is the provider's address.
 var turnsItems = map[string]string{
 	"tools/acme/nothing.star": "# ---\n# version: \"1.0.0\"\n# category: acme\n# description: Gives back its number\n# tool_type: starlark\n" +
 		"# executor_id: rye/core/runtimes/starlark_runtime\n# risk: read\n# input_schema: {type: object, properties: {n: {type: integer}}}\n# ---\n" +
 		"def main(params):\n    return {\"n\": params[\"n\"]}\n",
+	"tools/acme/steps.yaml":    graphHead + "  start: a\n  nodes:\n    a: {action: {item_id: acme/nothing, params: {n: 1}}, assign: {n: \"${result.n}\"}, next: [{to: a, when: {path: state.n, op: exists}}]}\n",
+	"tools/acme/together.yaml": graphHead + "  start: a\n  nodes:\n    a: {type: foreach, over: \"${inputs.list}\", max_parallel: 1, action: {item_id: acme/nothing, params: {n: \"${item}\"}}}\n",
 	"directives/acme/turns.md": "<directive name=\"turns\" version=\"1.0.0\"><metadata><description>Calls a tool each turn</description><category>acme</category>" +
 		"<model provider=\"acme/providers/local\" id=\"m\"/><limits turns=\"2000\" tokens=\"2000000000\" spend=\"100\"/>" +
 		"<permissions><execute><tool>acme/nothing</tool></execute><load><tool>acme/nothing</tool></load></permissions></metadata><process>Call it.</process></directive>\n",
