@@ -185,6 +185,16 @@ type Step struct {
 	record.Position
 }
 
+// AppendExport appends the step as JCS: a line of an export, without its LF.
+func (s *Step) AppendExport(b []byte) []byte {
+	b = s.Approval.Append(append(b, `{"approval":`...))
+	b = s.At.AppendFormat(append(b, `,"at":"`...), timeForm)
+	b = strconv.AppendInt(append(b, `","line":`...), s.Position.Line, 10)
+	b = append(append(b, `,"segment":"`...), s.Position.Segment...)
+	b = s.Position.Sum.Append(append(b, `","sum":"`...))
+	return append(b, '"', '}')
+}
+
 // Steps returns those of the requests that match says, in the order of segments. Errors are as those of List.
 func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
@@ -193,6 +203,9 @@ func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*S
 			return
 		}
 		for _, s := range x.segments {
+			if s.pruned > 0 {
+				continue
+			}
 			ok := true
 			err := steps(ctx, dir, s, func(s *Step) bool {
 				ok = !match(s) || yield(s, nil)
@@ -208,6 +221,9 @@ func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*S
 // steps calls visit for each step in a segment, until it returns false.
 func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) bool) error {
 	f, r, err := openSegment(dir, s)
+	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

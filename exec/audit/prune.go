@@ -110,9 +110,9 @@ type Segment struct {
 	Bytes int64     `json:"bytes"`
 }
 
-// Old returns the segments in which nothing is later than before, and calls visit with each of their records. A segment that a
-// process still writes to is none of them. The log must have been verified.
-func Old(ctx context.Context, dir string, before time.Time, visit func(*Record) error) (*Pruning, error) {
+// Old returns the segments in which nothing is later than before, and calls visit with the line of an export for each of their
+// calls and steps. A segment that a process still writes to is none of them. The log must have been verified.
+func Old(ctx context.Context, dir string, before time.Time, visit func(line []byte) error) (*Pruning, error) {
 	p := &Pruning{Before: before.UTC().Truncate(time.Millisecond)}
 	x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
 	if err != nil {
@@ -137,7 +137,7 @@ func Old(ctx context.Context, dir string, before time.Time, visit func(*Record) 
 }
 
 // oldSegment returns a segment if nothing in it is later than before; held if a process still writes to it.
-func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Time, visit func(*Record) error) (old *Segment, held bool, err error) {
+func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Time, visit func(line []byte) error) (old *Segment, held bool, err error) {
 	f, r, err := openSegment(dir, s)
 	if err != nil {
 		return nil, false, err
@@ -163,9 +163,15 @@ func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Ti
 	var visited error
 	err = records(ctx, dir, s, func(r *Record) bool {
 		old.Calls++
-		visited = visit(r)
+		visited = visit(r.Append(nil))
 		return visited == nil
 	})
+	if err == nil && visited == nil {
+		err = steps(ctx, dir, s, func(s *Step) bool {
+			visited = visit(s.AppendExport(nil))
+			return visited == nil
+		})
+	}
 	return old, false, errors.Join(err, visited)
 }
 

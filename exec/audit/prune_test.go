@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/chain"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -50,8 +53,16 @@ var export = cas.Sum([]byte("export"))
 func old(t testing.TB, dir string, days int) (*Pruning, string) {
 	t.Helper()
 	var ids []string
-	p, err := Old(t.Context(), dir, noon.AddDate(0, 0, days), func(r *Record) error {
-		ids = append(ids, r.Call.ID)
+	p, err := Old(t.Context(), dir, noon.AddDate(0, 0, days), func(line []byte) error {
+		var r struct {
+			ID       string
+			Approval struct{ Request string }
+		}
+		must(t, json.Unmarshal(line, &r))
+		if b, err := jcs.Canonical(nil, line); err != nil || !bytes.Equal(b, line) {
+			t.Errorf("%s: %v", line, err)
+		}
+		ids = append(ids, r.ID+r.Approval.Request)
 		return nil
 	})
 	must(t, err)
@@ -252,9 +263,9 @@ func TestPruneRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	grown(t, dir)
 	all := segmentsOf(t, dir)
-	none := func(*Record) error { return nil }
+	none := func([]byte) error { return nil }
 	broken := errors.New("broken")
-	if _, err := Old(t.Context(), dir, noon.AddDate(1, 0, 0), func(*Record) error { return broken }); !errors.Is(err, broken) {
+	if _, err := Old(t.Context(), dir, noon.AddDate(1, 0, 0), func([]byte) error { return broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	good := read(t, all[0])
@@ -351,7 +362,7 @@ func pruneAndDie(dir, at string) {
 		}
 		return nil
 	}
-	p, err := Old(context.Background(), dir, noon.AddDate(0, 0, 5), func(*Record) error { return nil })
+	p, err := Old(context.Background(), dir, noon.AddDate(0, 0, 5), func([]byte) error { return nil })
 	if err == nil {
 		err = l.Prune(context.Background(), p, export)
 	}
@@ -384,5 +395,33 @@ func TestPruneKilled(t *testing.T) {
 	}
 	if killed < 5 {
 		t.Errorf("killed %d times", killed)
+	}
+}
+
+// TestPruneSteps: what was asked of people is in an export too, and goes with its segment.
+func TestPruneSteps(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	l := newLog(t, dir, nil)
+	run(t, l, "a")
+	must(t, l.Ask(t.Context(), &record.Approval{Ref: "tool:acme/x", Request: "r-1", State: "asked", Principal: "ann", Params: digest("p")}))
+	must(t, l.Close(t.Context()))
+	x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return nil })
+	must(t, err)
+	p, ids := old(t, dir, 5)
+	if len(p.Segments) != 1 || ids != "a r-1" || p.Segments[0].Calls != 1 {
+		t.Errorf("%+v, %s", p, ids)
+	}
+	if _, err := Old(t.Context(), dir, noon.AddDate(1, 0, 0), func(line []byte) error {
+		if bytes.Contains(line, []byte("r-1")) {
+			return errBroken
+		}
+		return nil
+	}); !errors.Is(err, errBroken) {
+		t.Error(err)
+	}
+	must(t, newLog(t, dir, at(20)).Prune(t.Context(), p, export))
+	must(t, steps(t.Context(), dir, x.segments[0], func(*Step) bool { t.Error("still there"); return true }))
+	for s, err := range Steps(t.Context(), dir, func(*Step) bool { return true }) {
+		t.Errorf("%+v, %v", s, err)
 	}
 }

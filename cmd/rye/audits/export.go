@@ -55,6 +55,9 @@ func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 			_, err := w.Write(line)
 			return err
 		})
+		if err == nil && c.Ref == "" && len(c.Status) == 0 {
+			err = exportSteps(ctx, p.Log, f, w)
+		}
 		return errors.Join(err, w.Flush())
 	}
 	if c.Output == "" {
@@ -130,4 +133,18 @@ func (s auditStatsAnswer) Text(t *cli.Terminal) {
 		rows = append(rows, []string{u.Ref, fault.Count(u.Calls, "call"), fmt.Sprintf("%d not ok", u.NotOK), "took " + tookText(u.Total), "longest " + tookText(u.Longest)})
 	}
 	t.Rows(rows)
+}
+
+// exportSteps writes the steps of requests for approvals. Damage was found before, with the calls.
+func exportSteps(ctx context.Context, dir string, f audit.Filter, w io.Writer) error {
+	in := func(s *audit.Step) bool { return !s.At.Before(f.Since) && (f.Until.IsZero() || s.At.Before(f.Until)) }
+	for s, err := range audit.Steps(ctx, dir, in) {
+		if err == nil {
+			_, err = w.Write(append(s.AppendExport(nil), '\n'))
+		}
+		if err != nil && damageOf(err) == nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -56,22 +56,20 @@ func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		f.Exit = fault.ExitRefused
 		return nil, f
 	}
-	calls := map[cas.Digest]bool{} // by their lines in an export
-	var line []byte
-	p, err := audit.Old(ctx, dirs.Log, before, func(r *audit.Record) error {
-		line = r.Append(line[:0])
-		calls[cas.Sum(line)] = true
+	missing := map[cas.Digest]bool{} // lines of an export
+	p, err := audit.Old(ctx, dirs.Log, before, func(line []byte) error {
+		missing[cas.Sum(line)] = true
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	ans := auditPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Segments: append([]audit.Segment{}, p.Segments...), Kept: p.Kept, Calls: int64(len(calls))}
+	ans := auditPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Segments: append([]audit.Segment{}, p.Segments...), Kept: p.Kept}
 	for _, s := range p.Segments {
-		ans.Bytes += s.Bytes
+		ans.Bytes, ans.Calls = ans.Bytes+s.Bytes, ans.Calls+s.Calls
 	}
 	if len(p.Segments) > 0 && (!c.DryRun || c.Export != "") {
-		if ans.Export, err = c.exported(calls); err != nil {
+		if ans.Export, err = c.exported(missing); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +98,7 @@ func (c *auditPruneRun) exported(missing map[cas.Digest]bool) (cas.Digest, error
 		return f.Try(fault.Command("rye audit export", "--until", c.Before, "-o", name), fault.Command("rye audit prune", "--before", c.Before, "--export", name))
 	}
 	if c.Export == "" {
-		return cas.Digest{}, refuse("%s would be removed, and no export is given", fault.Count(int64(len(missing)), "call"))
+		return cas.Digest{}, refuse("%s would be removed, and no export is given", fault.Count(int64(len(missing)), "record"))
 	}
 	f, err := osfile.OpenRegular(c.Export)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +118,7 @@ func (c *auditPruneRun) exported(missing map[cas.Digest]bool) (cas.Digest, error
 		return cas.Digest{}, refuse("%q is not an export of the audit log: %v", c.Export, err).From(err)
 	}
 	if n := int64(len(missing)); n > 0 {
-		return cas.Digest{}, refuse("the export %q lacks %s that would be removed", c.Export, fault.Count(n, "call"))
+		return cas.Digest{}, refuse("the export %q lacks %s that would be removed", c.Export, fault.Count(n, "record"))
 	}
 	return sum.Digest(), nil
 }
