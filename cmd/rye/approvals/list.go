@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/redact"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -50,8 +52,18 @@ type request struct {
 	Through   string         `json:"through,omitempty"`
 	Reason    string         `json:"reason,omitempty"`
 	Answered  string         `json:"answered,omitempty"`
-	Call      string         `json:"call,omitempty"` // in the audit log
-	Code      string         `json:"code,omitempty"` // of the error of a call that failed
+	Call      string         `json:"call,omitempty"`  // in the audit log
+	Code      string         `json:"code,omitempty"`  // of the error of a call that failed
+	Steps     []logged       `json:"steps,omitempty"` // of one request, by the audit log
+}
+
+// A logged is a step of a request, as the audit log has it.
+type logged struct {
+	At      string `json:"at"`
+	State   string `json:"state"`
+	By      string `json:"by,omitempty"`
+	Segment string `json:"segment"`
+	Line    int64  `json:"line"`
 }
 
 func shown(r *approval.Request) request {
@@ -99,6 +111,9 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		if one.Params, err = params(ctx, l, r); err != nil {
 			return nil, err
 		}
+		if one.Steps, err = steps(ctx, a, r.ID); err != nil {
+			return nil, err
+		}
 		return listAnswer{[]request{one}, true}, nil
 	}
 	all, err := approval.List(ctx, l, approval.Filter{Open: !c.All})
@@ -133,6 +148,26 @@ func params(ctx context.Context, l approval.Approvals, r *approval.Request) (map
 	}
 	given, _ := redact.New().Value(v).(map[string]any)
 	return given, nil
+}
+
+// steps are those of a request in the audit log.
+func steps(ctx context.Context, a *cli.App, id string) (all []logged, err error) {
+	dirs, err := audits.Dirs(a)
+	if err != nil {
+		return nil, err
+	}
+	for s, err := range audit.Steps(ctx, dirs.Log, func(s *audit.Step) bool { return s.Request == id }) {
+		if err != nil {
+			return nil, err
+		}
+		now := logged{At: s.At.Format(time.RFC3339), State: s.State, By: s.By, Segment: s.Segment, Line: s.Line}
+		if s.State == string(approval.Pending) {
+			now.By = s.Principal
+		}
+		all = append(all, now)
+	}
+	slices.SortStableFunc(all, func(a, b logged) int { return cmp.Compare(a.At, b.At) })
+	return all, nil
 }
 
 func (x listAnswer) Text(t *cli.Terminal) {
@@ -175,6 +210,9 @@ func (r *request) text(t *cli.Terminal) {
 	line("error", r.Code)
 	if r.Separate {
 		line("separate", "another person than "+r.Principal+" must approve it")
+	}
+	for _, s := range r.Steps {
+		line("log", strings.TrimSuffix(s.At+" "+s.State+" by "+s.By, " by "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		b, _ := json.Marshal(r.Params[name]) // as it was parsed
