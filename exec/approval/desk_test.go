@@ -3,6 +3,7 @@ package approval_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/approval/approvaltest"
 	"github.com/rye-build/rye/exec/consent"
 )
 
@@ -285,5 +287,79 @@ func TestCrowd(t *testing.T) {
 	wg.Wait()
 	if made != 1 {
 		t.Errorf("%d made the call", made)
+	}
+}
+
+// TestKeeps: where a server makes the call, the next call like it gets the outcome, once, whatever that is.
+func TestKeeps(t *testing.T) {
+	now := &clock{now: noon}
+	l := open(t, t.TempDir(), now, &trail{})
+	d := desk(l)
+	d.Keeps, d.Door, d.Now = true, approval.Server, now.Now
+	asks := func() string {
+		t.Helper()
+		if _, err := d.Approve(t.Context(), question(), ""); !errors.Is(err, approval.ErrWaits) {
+			t.Fatalf("%v", err)
+		}
+		return pending(t, l)
+	}
+	do := func(id string, steps ...approval.Step) {
+		t.Helper()
+		for _, s := range steps {
+			_, err := l.Do(t.Context(), id, s)
+			must(t, err)
+		}
+	}
+	me := approval.Self()
+	takes := approval.Step{To: approval.Executing, Driver: me}
+	ends := approval.Step{To: approval.Done, Driver: me, Result: []byte("kept")}
+	id := asks()
+	do(id, approves, takes, ends)
+	_, err := d.Approve(t.Context(), question(), "")
+	if k, ok := errors.AsType[*approval.KeptError](err); !ok || string(k.Result) != "kept" || k.Request.ID != id || k.Error() == "" {
+		t.Errorf("%v", err)
+	}
+	// A caller that finds the approval, and is slower than the server.
+	do(asks(), approves)
+	got, err := d.Approve(t.Context(), question(), "")
+	must(t, err)
+	id = pending(t, l)
+	do(id, takes)
+	go l.Do(context.Background(), id, ends)
+	if _, err := got.Take(t.Context(), "x"); err == nil {
+		t.Error("taken twice")
+	} else if k, ok := errors.AsType[*approval.KeptError](err); !ok || string(k.Result) != "kept" {
+		t.Errorf("%v", err)
+	}
+	do(asks(), approval.Step{To: approval.Denied, By: "bob", Reason: "too much"})
+	if _, err := d.Approve(t.Context(), question(), ""); fault.CodeOf(err) != fault.Approval || fault.Of(err).Details["reason"] != "too much" {
+		t.Errorf("%v", err)
+	}
+	do(asks(), approves, takes, approval.Step{To: approval.Unknown, Driver: me})
+	if _, err := d.Approve(t.Context(), question(), ""); fault.CodeOf(err) != fault.Conflict || !strings.Contains(err.Error(), "its call is unknown") {
+		t.Errorf("%v", err)
+	}
+	do(asks(), approves, takes, ends)
+	now.pass(approval.KeepResult)
+	asks()
+}
+
+// TestAmbiguous: the beginning of two ids names none.
+func TestAmbiguous(t *testing.T) {
+	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
+	n := 0
+	l.ID = func() string { n++; return fmt.Sprintf("3f2a9c1e-5b7d-4e0f-8a61-%012d", n) }
+	for range 2 {
+		_, err := l.Make(t.Context(), approvaltest.New(), nil, nil)
+		must(t, err)
+	}
+	_, err := approval.Find(t.Context(), l, "3F2a9c1e")
+	if fault.CodeOf(err) != fault.Ambiguous || len(fault.Of(err).Why) != 2 || !strings.Contains(err.Error(), "matches 2 requests") {
+		t.Errorf("%v", err)
+	}
+	gate := &approval.Request{Kind: approval.Gate, Text: "go on?"}
+	call := &approval.Request{Kind: approval.Call, Risk: "money"}
+	if gate.Asks() != "go on?" || call.Asks() != "its risk is money" {
+		t.Errorf("%q, %q", gate.Asks(), call.Asks())
 	}
 }

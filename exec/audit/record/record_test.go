@@ -155,10 +155,17 @@ func FuzzParse(f *testing.F) {
 	f.Add(c.Append(nil))
 	f.Add(o.Append(nil))
 	f.Add([]byte(`{"digest":"x","ref":"\u00e9\\"}`))
+	f.Add([]byte(`{"by":"ann","principal":"ann","ref":"tool:a","request":"r-1","state":"approved","through":"rye approve"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := ParseCall("a", b); err == nil {
 			again, err := jcs.Canonical(nil, b)
 			if err != nil || !bytes.Equal(again, b) || !bytes.Equal(c.Append(nil), b) {
+				t.Errorf("%q is read, %v", b, err)
+			}
+		}
+		if a, err := ParseApproval(b); err == nil {
+			again, err := jcs.Canonical(nil, b)
+			if err != nil || !bytes.Equal(again, b) || !bytes.Equal(a.Append(nil), b) {
 				t.Errorf("%q is read, %v", b, err)
 			}
 		}
