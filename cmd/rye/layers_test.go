@@ -179,10 +179,11 @@ func (r *rules) inside(words []string) {
 			continue
 		}
 		for _, p := range group {
-			r.left[p] = append(r.left[p], before...)
 			for _, b := range before {
-				r.left[p] = append(r.left[p], r.left[b]...)
+				r.left[p] = append(append(r.left[p], b), r.left[b]...)
 			}
+			slices.Sort(r.left[p])
+			r.left[p] = slices.Compact(r.left[p]) // several lines lead to most of them
 		}
 		before = append(before, group...)
 		group = nil
