@@ -10,9 +10,13 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/mcp"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 const asksAll = "ask:\n  all: {names: [\"tool:acme/greet\"]}\n"
@@ -187,5 +191,58 @@ func TestHeldLater(t *testing.T) {
 	s.must(err)
 	if !strings.Contains(string(b), "hello, Ann") || len(s.warned) > 0 {
 		t.Errorf("%s, %q", b, s.warned)
+	}
+}
+
+// TestTokens: a request belongs to the token that made it (GWY-05): another's same call asks for itself and gets no result of it.
+// Where the policy wants another person, the token's own principal can't approve, and the user can.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.policy("ask:\n  two: {names: [\"tool:acme/greet\"], separate: true}\n")
+	h, l := s.listen(), s.requests()
+	call := func(c *sdk.ClientSession) (string, bool) {
+		t.Helper()
+		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "execute", Arguments: greeting("Ann")})
+		s.must(err)
+		return fmt.Sprint(r.StructuredContent), r.IsError
+	}
+	ann, bob := h.connect(h.secret("ann"), ""), h.connect(h.secret("bob"), "2025-11-25")
+	if text, failed := call(ann); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") {
+		t.Fatal(text)
+	}
+	r := s.await(l, approval.Pending)
+	if r.Principal != "token:ann" || r.Tenant != "acme" || !r.Separate {
+		t.Errorf("%+v", r)
+	}
+	if _, err := l.Do(t.Context(), r.ID, approval.Step{To: approval.Approved, By: "token:ann"}); err == nil {
+		t.Error("who asks approves")
+	}
+	s.answer(l, r.ID, approval.Approved)
+	s.must(l.Watch(t.Context(), approval.Filter{ID: r.ID}, func(all []*approval.Request) (bool, error) { return all[0].State == approval.Done, nil }))
+	if text, failed := call(bob); !failed || !strings.Contains(text, "APPROVAL_REQUIRED") || strings.Contains(text, r.ID) {
+		t.Error(text)
+	}
+	if text, failed := call(ann); failed || !strings.Contains(text, "hello, Ann") {
+		t.Error(text)
+	}
+}
+
+// TestThreadWaits: a thread that an agent has started stops at a call that waits, and the agent learns how it goes on.
+func TestThreadWaits(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.p.Write(".ai/directives/acme/greeting.md", strings.Replace(strings.ReplaceAll(asking, "asking", "greeting"), "    <limits",
+		"    <permissions><execute><tool>acme/*</tool></execute></permissions>\n    <limits", 1))
+	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/greeting"}, keytest.Alice)
+	s.lock()
+	s.policy(asksAll)
+	s.models.Handle(func(*modeltest.Request) modeltest.Turn {
+		return modeltest.Turn{Calls: []provider.ToolCall{{ID: "c", Name: "rye_execute", Input: greeting("Ann")}}}
+	})
+	answer, failed := s.call("execute", item("tool", "rye/agent/threads/thread_directive", "parameters", object{"directive_name": "acme/greeting", "inputs": object{"topic": "x"}}))
+	r := s.await(s.requests(), approval.Pending)
+	if e, _ := answer["error"].(object); !failed || e["code"] != "APPROVAL_REQUIRED" || !strings.HasPrefix(fmt.Sprint(e["suggestion"]), "rye approve "+r.ID+"\nrye thread resume "+r.Thread) {
+		t.Errorf("%v", answer)
 	}
 }
