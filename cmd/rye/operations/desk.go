@@ -1,14 +1,20 @@
 package operations
 
 import (
+	"path/filepath"
+
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/orchestrate"
+	"github.com/rye-build/rye/exec/thread/registry"
 )
 
 // open returns the desk for the threads of the user, and what closes it. Outside of a project it is that for all projects.
@@ -22,9 +28,7 @@ func open(a *cli.App) (*operate.Desk, func(), error) {
 		return nil, nil, err
 	}
 	rows, money := thread.Local(state.Value, a.Now)
-	d := &operate.Desk{Registry: rows, Ledger: money, Now: a.Now, Root: p.Root, Program: "rye " + cli.ThisVersion().Version,
-		Kernel: func() (*exec.Kernel, error) { return kernel(a) }}
-	return d, func() {
+	return desk(a, rows, money, p.Root), func() {
 		rows.Close()
 		money.Shut()
 	}, nil
@@ -41,4 +45,20 @@ func kernel(a *cli.App) (*exec.Kernel, error) {
 		return nil, err
 	}
 	return &exec.Kernel{Machine: own, Voucher: machine.Voucher(p.Machine, own.Public())}, nil
+}
+
+func desk(a *cli.App, rows registry.Registry, money ledger.Ledger, root string) *operate.Desk {
+	return &operate.Desk{Registry: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
+		Kernel: func() (*exec.Kernel, error) { return kernel(a) }}
+}
+
+// Functions returns the function of the tool rye/agent/threads/orchestrator, with what runs threads.
+func Functions(a *cli.App, open func() (*thread.Engine, func(), error)) function.Functions {
+	return orchestrate.Functions(func() (*thread.Engine, *operate.Desk, func(), error) {
+		e, done, err := open()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return e, desk(a, e.Registry, e.Ledger, filepath.Dir(filepath.Dir(e.Dir))), done, nil
+	})
 }

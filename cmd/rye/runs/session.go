@@ -9,11 +9,13 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/operations"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/catalog"
 	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread"
 )
 
 // mode says what is run: what the lock pins, unless a flag says otherwise.
@@ -47,6 +49,7 @@ func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 		all := primary.Functions(s)
 		maps.Copy(all, catalog.Functions(s))
 		maps.Copy(all, toolFunctions(a))
+		maps.Copy(all, operations.Functions(a, func() (*thread.Engine, func(), error) { return (&Opened{Session: s}).engine(a, m) }))
 		return all
 	}
 	w, err := places.OpenWorkspace(a)

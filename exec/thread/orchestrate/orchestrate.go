@@ -1,0 +1,195 @@
+// Package orchestrate is the function of the tool rye/agent/threads/orchestrator: what a thread does with those below it, and what
+// a person's own tools do with threads.
+package orchestrate
+
+import (
+	"context"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/carry"
+	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/registry"
+)
+
+type object = map[string]any
+
+// Params are those of the tool.
+type Params struct {
+	Operation string   `json:"operation"`
+	Threads   []string `json:"thread_ids"`
+	Thread    string   `json:"thread_id"`
+	Timeout   float64  `json:"timeout"`
+	Query     string   `json:"query"`
+	Kind      string   `json:"search_type"`
+	Most      int      `json:"max_results"`
+	Tail      int      `json:"tail_lines"`
+	Message   string   `json:"message"`
+	Reason    string   `json:"reason"`
+}
+
+// operations say what each needs: the permission for a thread, and a list of threads, one, or none.
+var operations = map[string]struct {
+	verb  string
+	takes string
+	do    func(context.Context, *call) (any, error)
+}{
+	"wait_threads":      {capability.Load, "thread_ids", wait},
+	"cancel_thread":     {capability.Execute, "thread_id", func(ctx context.Context, c *call) (any, error) { return c.desk.Cancel(ctx, c.row.ID, c.Reason) }},
+	"kill_thread":       {capability.Execute, "thread_id", func(ctx context.Context, c *call) (any, error) { return c.desk.Kill(ctx, c.row.ID, c.Reason) }},
+	"get_status":        {capability.Load, "thread_id", status},
+	"list_active":       {capability.Load, "", active},
+	"aggregate_results": {capability.Load, "thread_ids", aggregate},
+	"get_chain":         {capability.Load, "thread_id", chain},
+	"chain_search":      {capability.Load, "thread_id", search},
+	"read_transcript":   {capability.Load, "thread_id", read},
+	"resume_thread":     {capability.Execute, "thread_id", goOn},
+	"handoff_thread":    {capability.Execute, "thread_id", goOn},
+}
+
+// A call is one operation on its way.
+type call struct {
+	Params
+	self   *operate.Self // nil for the user
+	engine *thread.Engine
+	desk   *operate.Desk
+	row    *registry.Thread // of thread_id
+	ids    []string         // of thread_ids
+}
+
+// Open returns what runs threads, and what ends that.
+type Open func() (*thread.Engine, *operate.Desk, func(), error)
+
+// Functions returns the function of the tool.
+func Functions(open Open) function.Functions {
+	return function.Functions{"threads": function.Of(nil, func(ctx context.Context, f *function.Call, p Params) (any, error) {
+		v, err := run(ctx, f, p, open)
+		if err != nil {
+			return function.No(ctx, err)
+		}
+		return function.Yes(v)
+	})}
+}
+
+func run(ctx context.Context, f *function.Call, p Params, open Open) (any, error) {
+	o, known := operations[p.Operation]
+	if !known {
+		return nil, fault.New(fault.Validation, "unknown operation %q", p.Operation).Try("rye docs operations")
+	}
+	c := &call{Params: p, self: operate.SelfOf(ctx)}
+	if c.self == nil && f.Stranger {
+		return nil, fault.New(fault.Denied, "only your own calls and those of threads may act on threads").Try("rye docs operations")
+	}
+	engine, desk, done, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	c.engine, c.desk = engine, desk
+	names := p.Threads
+	if o.takes == "thread_id" {
+		names = []string{p.Thread}
+	}
+	if o.takes != "" && (len(names) == 0 || names[0] == "") {
+		return nil, fault.New(fault.Validation, "%s required", o.takes).Try("rye docs operations")
+	}
+	rows, err := desk.FindAll(ctx, names)
+	if err != nil && o.takes != "" {
+		return nil, err
+	}
+	for _, row := range rows {
+		if c.self != nil {
+			if err := desk.May(ctx, c.self, o.verb, row.ID); err != nil {
+				return nil, err
+			}
+		}
+		c.row, c.ids = row, append(c.ids, row.ID)
+	}
+	return o.do(ctx, c)
+}
+
+func wait(ctx context.Context, c *call) (any, error) {
+	if c.self != nil {
+		for _, id := range c.ids {
+			if err := c.desk.Circular(ctx, c.self, id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	how := operate.Waiting{Timeout: operate.DefaultWait}
+	if c.Timeout > 0 {
+		how.Timeout = time.Duration(min(c.Timeout, 1e6) * float64(time.Second))
+	}
+	all, err := c.desk.Wait(ctx, c.ids, how)
+	if err != nil && fault.CodeOf(err) != fault.Timeout {
+		return nil, err
+	}
+	done := true
+	for _, o := range all {
+		done = done && o.Success
+		if !o.Done() {
+			o.Status = "timeout"
+		}
+	}
+	return object{"completed": done, "results": byID(c.ids, all)}, nil
+}
+
+func byID(ids []string, all []*operate.Outcome) object {
+	results := object{}
+	for i, o := range all {
+		results[ids[i]] = o
+	}
+	return results
+}
+
+func aggregate(ctx context.Context, c *call) (any, error) {
+	all, err := c.desk.Results(ctx, c.ids)
+	return object{"results": byID(c.ids, all)}, err
+}
+
+func status(ctx context.Context, c *call) (any, error) {
+	all, err := c.desk.Results(ctx, []string{c.row.ID})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+func active(ctx context.Context, c *call) (any, error) {
+	below := ""
+	if c.self != nil {
+		below = c.self.Thread
+	}
+	nodes, err := c.desk.Active(ctx, below)
+	return object{"active_threads": nodes, "count": len(nodes)}, err
+}
+
+func chain(ctx context.Context, c *call) (any, error) {
+	nodes, err := c.desk.Chain(ctx, c.row.ID)
+	return object{"chain_length": len(nodes), "chain": nodes}, err
+}
+
+func search(ctx context.Context, c *call) (any, error) {
+	return c.desk.Search(ctx, c.row.ID, operate.Query{Text: c.Query, Regex: c.Kind == "regex", Most: c.Most})
+}
+
+func read(_ context.Context, c *call) (any, error) {
+	text, err := c.desk.Text(c.row, c.Tail)
+	return object{"thread_id": c.row.ID, "content": text}, err
+}
+
+// goOn begins a thread that goes on with the work of another, and returns what became of it.
+func goOn(ctx context.Context, c *call) (any, error) {
+	o := &carry.Order{Thread: c.row.ID, Message: c.Message, Handoff: c.Operation == "handoff_thread"}
+	if o.Message == "" && !o.Handoff {
+		return nil, fault.New(fault.Validation, "message required").Try("rye docs operations")
+	}
+	r, err := carry.Go(ctx, c.engine, c.desk, o)
+	if r == nil {
+		return nil, err
+	}
+	return object{"new_thread_id": r.Thread, "new_thread_result": r.Result, "continues": r.From}, err
+}
