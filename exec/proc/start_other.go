@@ -24,3 +24,6 @@ func Start(pid int) string {
 
 // Inherited isn't known here.
 func Inherited(string) string { return "" }
+
+// Below lists no process: only Linux is asked for the tree.
+func Below(int) []int { return nil }
