@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
@@ -50,6 +51,9 @@ func (c *runRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 	}
 	defer v.Close()
 	it, err := v.FindNamed(ctx, ref.String())
+	if ref.Kind == "tool" && (err != nil || !graph.Is(it.Model.Tool)) {
+		return "", noGraph(a, ref)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -156,12 +156,17 @@ func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) error {
 		return nil
 	}
 	it, err := s.Item(ctx, ref)
-	if err != nil {
+	switch {
+	case err != nil && fault.CodeOf(err) != fault.NotFound && fault.CodeOf(err) != fault.ToolNotFound:
 		return Reworded(a, err)
-	}
-	if graph.Is(it.Model.Tool) {
+	case err == nil && graph.Is(it.Model.Tool):
 		return nil
 	}
+	return noGraph(a, ref)
+}
+
+// noGraph is the error of a tool that exec runs.
+func noGraph(a *cli.App, ref model.Ref) error {
 	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "run" })
 	for i, arg := range args {
 		args[i] = cmp.Or(map[string]string{"-i": "-p", "--inputs": "--params"}[arg], arg)
