@@ -50,7 +50,7 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		return []job{j, {tool: "exec", run: []command{each}}}, nil
 	case "graph":
 		walk := func(of, id string) job {
-			run := rye("run", "tool:acme/"+id, "-q", "--limit", fmt.Sprintf("turns=%d", n/10)).through("sh", "-c", `"$@" 2>error; [ $? = 0 ] || [ $? = 4 ]`, "sh")
+			run := rye("run", "tool:acme/"+id, "-q", "--limit", fmt.Sprintf("turns=%d", n/10)).through("sh", "-c", `"$@" 2>error; [ $? = 4 ]`, "sh")
 			return job{tool: of, fresh: []string{filepath.Join(project, ".ai", "threads")}, run: []command{run}}
 		}
 		first, together := walk("rye", "steps"), walk("together", "together")

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
+	"github.com/rye-build/rye/cmd/rye/threads/stand"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
@@ -162,16 +162,7 @@ func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) error {
 	case err == nil && graph.Is(it.Model.Tool):
 		return nil
 	}
-	return noGraph(a, ref)
-}
-
-// noGraph is the error of a tool that exec runs.
-func noGraph(a *cli.App, ref model.Ref) error {
-	args := slices.DeleteFunc(slices.Clone(a.Args), func(arg string) bool { return arg == "run" })
-	for i, arg := range args {
-		args[i] = cmp.Or(map[string]string{"-i": "-p", "--inputs": "--params"}[arg], arg)
-	}
-	return fault.New(fault.Validation, "%q is a tool, which rye exec runs", ref).On("ref", ref.String()).Try("rye exec " + cli.JoinArgs(args))
+	return stand.NoGraph(a, ref)
 }
 
 func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {
