@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
 // Item returns an item as calls see it: what the lock pins, which the working tree must not differ from, or what the spaces
@@ -126,6 +127,16 @@ func (s *Session) Policies(ctx context.Context) (ids []cas.Digest, err error) {
 		}
 	}
 	return ids, nil
+}
+
+// Own is what a process that runs a thread in the background may use, by the policies as they are now.
+func (s *Session) Own(ctx context.Context) (floor.Own, error) {
+	from, err := s.source(ctx)
+	if err != nil {
+		return floor.Own{}, err
+	}
+	defer from.close()
+	return floor.OwnLimits.Narrow(from.base.Floor().Limits), nil
 }
 
 // Secret reports whether the policies, as they are now, allow a tool a secret, and whether that has a value.

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/detach"
+	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
@@ -64,7 +65,7 @@ func (d *doomed) runJob() int {
 	}
 	began := false
 	r, err := e.Run(context.Background(), &thread.Start{Directive: ref, Inputs: params.Values(inputs), Model: job.Child.Model, Limits: job.Child.Limits, Above: above,
-		ID: job.Thread, Began: func() { word.Thread, began = job.Thread, true; _ = detach.Tell(os.Stdout, word) }})
+		ID: job.Thread, Began: func(limits.Set) { word.Thread, began = job.Thread, true; _ = detach.Tell(os.Stdout, word) }})
 	if err != nil && !began {
 		return fail(err)
 	}

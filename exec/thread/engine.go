@@ -64,10 +64,10 @@ type Start struct {
 	Principal string
 	Approver  *approve.Approver // of calls that need an approval; nil: there is none
 	Live      Live
-	ID        string        // of the new thread; "" for one that is made here
-	Above     *detach.Above // of a child that another process has started; nil for none
-	After     *plan.After   // the thread whose work it goes on with; nil for none
-	Began     func()        // is called when the thread is registered and has a budget and a record; may be nil
+	ID        string           // of the new thread; "" for one that is made here
+	Above     *detach.Above    // of a child that another process has started; nil for none
+	After     *plan.After      // the thread whose work it goes on with; nil for none
+	Began     func(limits.Set) // is called with its limits when the thread is registered and has a budget and a record; may be nil
 
 	parent  *thread          // that starts this one
 	under   string           // the thread above, if this process doesn't drive it
@@ -151,7 +151,7 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 		err = t.open(ctx)
 	}
 	if err == nil && t.Began != nil {
-		t.Began()
+		t.Began(t.limits)
 	}
 	return t, err
 }

@@ -131,6 +131,14 @@ func (p *Policy) execFacts(add func(section, entry, field, text string)) {
 		add("exec", "", "audit", "required")
 	}
 	add("exec", "", "dotenv", e.DotEnv.String())
+	for _, l := range []struct {
+		name string
+		n    int64
+	}{{"memory", e.Limits.Memory}, {"processes", e.Limits.Processes}} {
+		if l.n > 0 {
+			add("exec", "limits", l.name, strconv.FormatInt(l.n, 10))
+		}
+	}
 	if p.sections.Secrets != nil {
 		add("exec", "", "secrets", "named here alone")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/detach"
+	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
 
@@ -161,8 +162,14 @@ func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.
 		}
 		s.Inputs, s.Model, s.Limits = params.Values(inputs), c.Model, c.Limits
 	}
+	own, err := in.Own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
 	s.ID = d.job.Thread
-	s.Began = func() {
+	s.Began = func(l limits.Set) {
+		detach.Bound(ctx, cancel, own.Memory, own.Processes, l.Duration)
 		d.was = true
 		_ = detach.Tell(d.out, &detach.Word{Thread: s.ID, Process: os.Getpid()}) // its starter may be gone: the thread goes on
 	}

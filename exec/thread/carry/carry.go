@@ -269,7 +269,7 @@ func (w *work) run(ctx context.Context, begun func(id string) error) (*thread.Re
 	r, err := w.engine.Run(ctx, &thread.Start{Directive: ref, Inputs: params.Values(w.started.Given), Model: w.started.Model,
 		Principal: w.order.Principal, Approver: w.order.Approver, Live: w.order.Live, ID: id,
 		After: &plan.After{Thread: w.row.ID, Under: w.row.Parent, Foreign: w.foreign, Caps: caps, Limits: w.rest, Messages: w.first},
-		Began: func() { late = begun(id) }})
+		Began: func(limits.Set) { late = begun(id) }})
 	return r, errors.Join(err, late)
 }
 

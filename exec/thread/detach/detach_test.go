@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-") {
 		os.Exit(m.Run())
 	}
+	if what, ok := strings.CutPrefix(os.Args[1], "bound-"); ok {
+		bounded(what)
+	}
 	switch os.Args[1] {
 	case "silent":
 		os.Stderr.WriteString("no such directory\n")

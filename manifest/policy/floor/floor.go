@@ -3,6 +3,7 @@ package floor
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rye-build/rye/manifest/policy/yamltree"
@@ -16,6 +17,27 @@ type Exec struct {
 	Enforce   bool    // toolchain: enforce
 	Audit     bool    // audit: required
 	DotEnv    DotEnv  // whether the project's .env counts
+	Limits    Own     // of a thread in the background
+}
+
+// Own is what a process that runs a thread in the background may use, beside its tools. Zero says nothing.
+type Own struct {
+	Memory    int64 // bytes
+	Processes int64 // at one time, with those of its tools
+}
+
+// OwnLimits are those that hold where no policy says less.
+var OwnLimits = Own{Memory: 1 << 30, Processes: 512}
+
+// Narrow returns what both allow.
+func (o Own) Narrow(p Own) Own {
+	least := func(a, b int64) int64 {
+		if a == 0 || b == 0 {
+			return a + b
+		}
+		return min(a, b)
+	}
+	return Own{least(o.Memory, p.Memory), least(o.Processes, p.Processes)}
 }
 
 // A Level is a level of the sandbox; a higher one includes the lower.
@@ -56,7 +78,7 @@ type Network struct {
 
 // Read reads the section. It allows the fields named in others and leaves them to the caller.
 func Read(n *yamltree.Node, others ...string) (e Exec, err error) {
-	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit", "dotenv"}, others...)...); err != nil {
+	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit", "dotenv", "limits"}, others...)...); err != nil {
 		return e, err
 	}
 	for _, f := range []struct {
@@ -83,12 +105,56 @@ func Read(n *yamltree.Node, others ...string) (e Exec, err error) {
 	}
 	e.Enforce, e.Audit = toolchain == "enforce", audit == "required"
 	e.DotEnv = DotEnv(max(0, slices.Index(dotEnvs, dotEnv)))
+	if own := n.Get("limits"); own != nil {
+		if e.Limits, err = readOwn(own); err != nil {
+			return e, err
+		}
+	}
 	if net := n.Get("network"); net != nil {
 		if e.Network, err = readNetwork(net); err != nil {
 			return e, err
 		}
 	}
 	return e, nil
+}
+
+// readOwn reads limits: memory as in 512MiB or 2GiB, and a number of processes.
+func readOwn(n *yamltree.Node) (o Own, err error) {
+	if err := n.Fields("memory", "processes"); err != nil {
+		return o, err
+	}
+	memory, err := n.TextOf("memory")
+	if err != nil {
+		return o, err
+	}
+	if memory != "" {
+		number, unit := memory, int64(0)
+		for suffix, bytes := range map[string]int64{"MiB": 1 << 20, "GiB": 1 << 30} {
+			if rest, ok := strings.CutSuffix(memory, suffix); ok {
+				number, unit = rest, bytes
+			}
+		}
+		const least, most = 64 << 20, 1 << 40
+		if yamltree.IsNumber(number) {
+			o.Memory, _ = strconv.ParseInt(number, 10, 64)
+		}
+		if o.Memory *= unit; o.Memory < least || o.Memory > most {
+			return o, n.Get("memory").Errorf("expected an amount from 64MiB to 1024GiB")
+		}
+	}
+	processes, err := n.TextOf("processes")
+	if err != nil {
+		return o, err
+	}
+	if processes != "" {
+		if yamltree.IsNumber(processes) {
+			o.Processes, _ = strconv.ParseInt(processes, 10, 64)
+		}
+		if o.Processes < 8 || o.Processes > 1<<20 {
+			return o, n.Get("processes").Errorf("expected a number from 8 to 1048576")
+		}
+	}
+	return o, nil
 }
 
 // readNetwork reads all, none, or a list of hosts.
@@ -136,6 +202,7 @@ func (e Exec) Narrow(p Exec) Exec {
 	e.Network = e.Network.Narrow(p.Network)
 	e.Enforce = e.Enforce || p.Enforce
 	e.Audit = e.Audit || p.Audit
+	e.Limits = e.Limits.Narrow(p.Limits)
 	if p.DotEnv == DotEnvNone {
 		e.DotEnv = DotEnvNone
 	}

@@ -1,0 +1,75 @@
+package detach_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/detach"
+)
+
+// bounded is what a process of TestBound does: it says what ended it.
+func bounded(what string) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	memory, processes, cpu := int64(1<<30), int64(512), time.Hour
+	switch what {
+	case "cpu":
+		cpu = time.Millisecond
+	case "processes":
+		processes = 2
+	}
+	detach.Bound(ctx, cancel, memory, processes, cpu)
+	switch what {
+	case "memory":
+		var kept [][]byte
+		for range 20 {
+			kept = append(kept, make([]byte, 100<<20))
+		}
+		os.Stdout.WriteString(string(rune('0' + len(kept)%10)))
+		os.Exit(0)
+	case "cpu":
+		for ctx.Err() == nil {
+			strings.Repeat("x", 1000)
+		}
+	case "processes":
+		for range 3 {
+			cmd := exec.Command("/bin/sleep", "60")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			if err := cmd.Start(); err != nil {
+				os.Exit(5)
+			}
+		}
+	case "limits":
+		var l syscall.Rlimit
+		if syscall.Getrlimit(syscall.RLIMIT_DATA, &l) != nil || l.Cur != 1<<30 || l.Max < l.Cur+1 {
+			os.Exit(6)
+		}
+		os.Exit(0)
+	}
+	<-ctx.Done()
+	os.Stdout.WriteString(string(fault.CodeOf(context.Cause(ctx))) + " " + context.Cause(ctx).Error())
+	os.Exit(0)
+}
+
+// TestBound: a process of a thread can't use more than its limits. Over those of time and of processes its thread is interrupted;
+// beyond its memory the process ends.
+func TestBound(t *testing.T) {
+	for what, want := range map[string]string{"cpu": "RESOURCE_EXCEEDED", "processes": "limit of processes: 2", "memory": "out of memory", "limits": ""} {
+		if testing.Short() && what == "memory" { // the race detector has memory of its own
+			continue
+		}
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := command(t, "bound-"+what)
+			out, _ := exec.Command(c.Path, c.Args...).CombinedOutput()
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%.500s", out)
+			}
+		})
+	}
+}

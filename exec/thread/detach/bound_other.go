@@ -1,0 +1,8 @@
+//go:build !linux
+
+package detach
+
+import "context"
+
+// bound has nothing more to set here.
+func bound(context.Context, func(string, int64), int64, int64, int64) {}

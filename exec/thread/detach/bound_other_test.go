@@ -1,0 +1,5 @@
+//go:build !linux
+
+package detach_test
+
+func bounded(string) {}
