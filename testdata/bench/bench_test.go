@@ -174,7 +174,7 @@ func TestCountCalls(t *testing.T) {
 func TestRows(t *testing.T) {
 	known := map[string]bool{"one-batch": true, "grep": true, "ed25519": true, "store-put": true, "tar-zstd": true, "git-status": true, "find": true, "store-checkout": true, "pnpm": true,
 		"true": true, "bwrap": true, "allowed": true, "bare": true, "landlock": true, "program": true, "python3": true, "make": true,
-		"tenths": true, "one": true, "syncs": true, "exec": true}
+		"tenths": true, "one": true, "syncs": true, "exec": true, "run": true, "together": true}
 	for _, x := range tools("rye", "floor", "hello") {
 		known[x.name] = true
 	}

@@ -116,6 +116,10 @@ func (o *options) doPart(ctx context.Context) error {
 		return appendSynced(o.data, n)
 	case "record":
 		return recordTurns(ctx, o.rye, o.data, n)
+	case "ledger":
+		return spendMany(ctx, self, o.data, n)
+	case "spend":
+		return spend(ctx, o.data, n)
 	case "crowd-ready":
 		return readyCrowd(ctx, o.rye, o.data, n)
 	case "crowd":

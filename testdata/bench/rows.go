@@ -115,6 +115,8 @@ var rows = []row{
 	{name: "thread: resume, memory", op: "thread", on: "resume", unit: peakBytes, tools: "tenths"},
 	{name: "thread: 1000 at once", op: "thread", on: "crowd", tools: "one"},
 	{name: "thread: 1000 at once, memory", op: "thread", on: "crowd", unit: peakBytes, tools: "one"},
+	{name: "thread: start 10 in the background", op: "thread", on: "spawn", tools: "run"},
+	{name: "thread: ledger, 20,000 changes by 100 processes", op: "thread", on: "ledger", tools: "syncs"},
 	{name: "thread: verify", op: "thread", on: "verify", tools: "b3sum"},
 }
 

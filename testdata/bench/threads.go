@@ -24,6 +24,8 @@ import (
 //	         in one process, all at once
 //	graph    100 steps of a state graph, each of which     together: the same calls by one step, one after the other;
 //	         runs a tool in Starlark                       exec: rye exec of that tool, 100 times
+//	spawn    ten threads, started with --async               run: rye run of the same, ten times
+//	ledger   20,000 changes of one ledger by 100 processes   syncs: as many lines appended and synced by one process
 //	verify   rye thread verify of 1,000 turns                b3sum, which only hashes its files
 func (b *bench) threadJobs(what string) ([]job, error) {
 	n := 1000
@@ -58,6 +60,20 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		together.run[0] = rye("run", "tool:acme/together", "-q").through("sh", "-c", `list=$(seq -s, 1 "$1"); shift; "$@" -i "list=[$list]" >/dev/null`, "sh", fmt.Sprint(n/10))
 		each := rye("exec", "tool:acme/nothing", "-p", "n=1").through("sh", "-c", `n=$1; shift; for i in $(seq "$n"); do "$@"; done`, "sh", fmt.Sprint(n/10))
 		return []job{first, together, {tool: "exec", run: []command{each}}}, nil
+	case "spawn":
+		many := func(of string, more ...string) job {
+			run := rye(append([]string{"run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", n/10)}, more...)...).through("sh", "-c",
+				`n=$1; shift; for i in $(seq "$n"); do "$@" >>started 2>error; [ $? = 0 ] || exit 1; done`, "sh", fmt.Sprint(max(n/100, 1)))
+			return job{tool: of, fresh: []string{filepath.Join(project, ".ai", "threads")}, run: []command{run}}
+		}
+		first := many("rye", "--async")
+		first.onceFresh, first.once = j.onceFresh, j.once
+		return []job{first, many("run")}, nil
+	case "ledger":
+		log := at + "-log"
+		many := job{tool: "rye", fresh: []string{log}, run: []command{cmd("mkdir", log), cmd(b.self, "-part", "ledger", "-count", fmt.Sprint(20*n), "-data", log)}}
+		syncs := job{tool: "syncs", fresh: []string{log + "-rod"}, run: []command{cmd(b.self, "-part", "syncs", "-count", fmt.Sprint(20*n), "-data", log+"-rod")}}
+		return []job{many, syncs}, nil
 	case "turns":
 		j.fresh, j.run = []string{filepath.Join(project, ".ai", "threads")}, []command{play(n)}
 		part := job{tool: "tenths", fresh: j.fresh}
