@@ -45,16 +45,13 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			args = append(args, flag, v)
 		}
 	}
-	for flag, value := range map[string]string{"--inputs": c.Inputs, "--model": c.Model} {
+	for flag, value := range map[string]string{"--inputs": c.Inputs, "--model": c.Model, "--events": map[bool]string{true: "true"}[c.Events]} {
 		if value != "" {
 			args = append(args, flag+"="+value)
 		}
 	}
 	if c.NoWait {
 		args = append(args, "--no-wait")
-	}
-	if c.Events {
-		args = append(args, "--events")
 	}
 	args = append(args, modeFlags(session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})...)
 	command, err := detachedCommand(a, ref, args)

@@ -80,7 +80,7 @@ func (r racer) command(t testing.TB) *exec.Cmd {
 	return cmd
 }
 
-// TestProcesses: 100 processes that take from one budget at once, of which some are killed with -9, never spend a nano-dollar more
+// TestProcesses: 100 processes that take from one budget at once, some of them killed with -9, never spend a nano-dollar more
 // than there is, and what they have spent is what the ledger says.
 func TestProcesses(t *testing.T) {
 	processes := 100
