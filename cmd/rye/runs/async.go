@@ -68,12 +68,9 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 }
 
 func modeFlags(m session.Mode) (flags []string) {
-	for _, f := range []struct {
-		flag  string
-		given bool
-	}{{"--pinned", m.Pinned}, {"--unlocked", m.Unlocked}, {"--locked", m.Locked}} {
-		if f.given {
-			flags = append(flags, f.flag)
+	for i, given := range []bool{m.Pinned, m.Unlocked, m.Locked} {
+		if given {
+			flags = append(flags, []string{"--pinned", "--unlocked", "--locked"}[i])
 		}
 	}
 	return flags
@@ -83,12 +80,9 @@ func modeFlags(m session.Mode) (flags []string) {
 func detachedCommand(a *cli.App, ref model.Ref, args []string) (c proc.Command, err error) {
 	g := a.Globals
 	all := []string{"run", "--detached"}
-	for _, f := range []struct {
-		flag  string
-		given bool
-	}{{"--offline", g.Offline}, {"--plain-http", g.PlainHTTP}, {"--debug", g.Debug}} {
-		if f.given {
-			all = append(all, f.flag)
+	for i, given := range []bool{g.Offline, g.PlainHTTP, g.Debug} {
+		if given {
+			all = append(all, []string{"--offline", "--plain-http", "--debug"}[i])
 		}
 	}
 	for flag, path := range map[string]string{"--store": g.Store, "--trust": g.Trust} {
