@@ -48,7 +48,7 @@ func kernel(a *cli.App) (*exec.Kernel, error) {
 }
 
 func desk(a *cli.App, rows registry.Registry, money ledger.Ledger, root string) *operate.Desk {
-	return &operate.Desk{Registry: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
+	return &operate.Desk{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", operate.WaitsFile), Registry: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
 		Kernel: func() (*exec.Kernel, error) { return kernel(a) }}
 }
 

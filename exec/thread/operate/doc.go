@@ -33,7 +33,9 @@ type Desk struct {
 	Now      func() time.Time
 	Root     string        // of the project; "" for all projects
 	Grace    time.Duration // zero for the constant Grace
-	Program  string        // that ends threads, as in "rye 2.0.0"
+	// WaitsPath is where threads that wait for others are noted.
+	WaitsPath string
+	Program   string // that ends threads, as in "rye 2.0.0"
 	// Kernel returns what signs the end of a thread that no process drives.
 	Kernel func() (*exec.Kernel, error)
 }

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,13 +39,20 @@ type world struct {
 	begun int
 	// driver drives what is begun; zero for this process.
 	driver registry.Driver
+	died   atomic.Bool // all processes
 }
 
 func newWorld(t testing.TB) *world {
 	dir := t.TempDir()
 	w := &world{TB: t, rows: registry.Open(filepath.Join(dir, "registry"), time.Now, nil), money: ledger.In(filepath.Join(dir, "ledger"), nil)}
+	w.rows.Runs = func(process int) string {
+		if w.died.Load() {
+			return ""
+		}
+		return proc.Start(process)
+	}
 	t.Cleanup(func() { must(t, w.rows.Close(), w.money.Shut()) })
-	w.desk = &operate.Desk{Registry: w.rows, Ledger: w.money, Now: time.Now, Root: t.TempDir()}
+	w.desk = &operate.Desk{Registry: w.rows, Ledger: w.money, Now: time.Now, Root: t.TempDir(), WaitsPath: filepath.Join(dir, "waits")}
 	return w
 }
 
@@ -105,7 +113,7 @@ func TestFind(t *testing.T) {
 	w.begin("acme/plan-1-a", "", "", completed("x"))
 	w.begin("acme/plan-1-b", "", "")
 	// The process that wrote the end died before it said so.
-	w.rows.Runs = func(int) string { return "" }
+	w.died.Store(true)
 	row, err := w.desk.Find(t.Context(), "acme/plan-1-a")
 	must(t, err)
 	if row.State != registry.Completed {
@@ -170,7 +178,7 @@ func TestWait(t *testing.T) {
 	}
 	w.set("c", registry.Interrupted, "")
 	// The process of the last one dies.
-	w.rows.Runs = func(int) string { return "" }
+	w.died.Store(true)
 	r := <-done
 	must(t, r.err)
 	if a, b, c := r.out[0], r.out[1], r.out[2]; a.Status != "interrupted" || fault.CodeOf(a.Why()) != fault.Cancelled || a.Ended() || !a.Done() ||

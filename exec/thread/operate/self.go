@@ -41,8 +41,8 @@ func (d *Desk) May(ctx context.Context, s *Self, verb, id string) error {
 	return nil
 }
 
-// Circular refuses a wait of a thread for itself, or for one that is above it and so may wait for it.
-func (d *Desk) Circular(ctx context.Context, s *Self, id string) error {
+// circular refuses a wait of a thread for itself, or for one that is above it and so may wait for it.
+func (d *Desk) circular(ctx context.Context, s *Self, id string) error {
 	if id != s.Thread && d.Below(ctx, id, s.Thread) != nil {
 		return nil
 	}

@@ -41,10 +41,23 @@ func TestSelf(t *testing.T) {
 		}
 	}
 	for id, circular := range map[string]bool{"acme/a": true, "acme/b": true, "acme/c": false, "acme/d": false} {
-		if err := w.desk.Circular(t.Context(), self, id); (err != nil) != circular || err != nil && fault.CodeOf(err) != fault.Conflict {
+		end, err := w.desk.Waits(t.Context(), self, []string{id})
+		if err == nil {
+			must(t, end())
+		}
+		if (err != nil) != circular || err != nil && fault.CodeOf(err) != fault.Conflict {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
+	// d waits for b, so b can't wait for d, until that is over.
+	end, err := w.desk.Waits(t.Context(), &operate.Self{Thread: "acme/d"}, []string{"acme/b"})
+	must(t, err)
+	if _, err := w.desk.Waits(t.Context(), self, []string{"acme/c", "acme/d"}); fault.CodeOf(err) != fault.Conflict || !strings.Contains(err.Error(), "acme/b waits for acme/d waits for acme/b") {
+		t.Error(err)
+	}
+	must(t, end())
+	end, err = w.desk.Waits(t.Context(), self, []string{"acme/d"})
+	must(t, err, end())
 	for below, want := range map[string]string{"": "acme/d acme/b acme/a", "acme/a": "acme/b", "acme/d": ""} {
 		nodes, err := w.desk.Active(t.Context(), below)
 		must(t, err)

@@ -113,11 +113,11 @@ func run(ctx context.Context, f *function.Call, p Params, open Open) (any, error
 
 func wait(ctx context.Context, c *call) (any, error) {
 	if c.self != nil {
-		for _, id := range c.ids {
-			if err := c.desk.Circular(ctx, c.self, id); err != nil {
-				return nil, err
-			}
+		end, err := c.desk.Waits(ctx, c.self, c.ids)
+		if err != nil {
+			return nil, err
 		}
+		defer end() // a wait that stays ends with its process
 	}
 	how := operate.Waiting{Timeout: operate.DefaultWait}
 	if c.Timeout > 0 {
