@@ -33,7 +33,7 @@ func Commands(functions func(*cli.App) function.Functions, lock func(context.Con
 				"recorded in a signed transcript below .ai/threads.\n\n" +
 				"--model takes a tier (fast, general, high, max), a model, PROVIDER/MODEL, or replay:THREAD, which takes the model's answers from a " +
 				"recorded thread: its id, an export or a recording. Set the key of a provider with rye auth set.\n\n--write takes the file that a directive " +
-				"returns, such as rye/agent/create_tool: it shows the file, asks, writes it and signs it, as rye new does.\n\nExamples:\n\n    rye run acme/review -i topic=parser\n" +
+				"returns, such as rye/agent/create_tool: it shows the file, asks, writes it and signs it, as rye new does.\n\nrye run tool:ID runs a state graph, which has no model: rye docs graphs.\n\nExamples:\n\n    rye run acme/review -i topic=parser\n" +
 				"    rye run acme/review --limit turns=5 --limit spend=0.10\n    rye run acme/review -i topic=parser --async\n    rye run acme/review --model high --json\n" +
 				"    rye run rye/agent/create_tool -i id=acme/count -i purpose=wordcount --write",
 			New: func() cli.Runner { return &runRun{lock: lock} }, Schema: "run/1", Output: runAnswer{},
