@@ -116,6 +116,7 @@ var rows = []row{
 	{name: "thread: 1000 at once", op: "thread", on: "crowd", tools: "one"},
 	{name: "thread: 1000 at once, memory", op: "thread", on: "crowd", unit: peakBytes, tools: "one"},
 	{name: "thread: start 10 in the background", op: "thread", on: "spawn", tools: "run"},
+	{name: "thread: wait for 10 of another process", op: "thread", on: "wait", tools: "run"},
 	{name: "thread: ledger, 20,000 changes by 100 processes", op: "thread", on: "ledger", tools: "syncs"},
 	{name: "thread: verify", op: "thread", on: "verify", tools: "b3sum"},
 }

@@ -20,6 +20,8 @@ import (
 //	         Starlark in the sandbox for others
 //	resume   rye thread resume of 1,000 turns, up to       tenths: ten threads of 100 turns
 //	         the limit that stopped it
+//	wait     ten threads, each in a process of its own,    run: ten threads in the foreground
+//	         and rye thread wait for each
 //	crowd    1,000 children and those that started them,   one: the same with one child
 //	         in one process, all at once
 //	graph    100 steps of a state graph, each of which     together: the same calls by one step, one after the other;
@@ -69,6 +71,15 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		first := many("rye", "--async")
 		first.onceFresh, first.once = j.onceFresh, j.once
 		return []job{first, many("run")}, nil
+	case "wait":
+		many := func(of, each string, more ...string) job {
+			run := rye(append([]string{"run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", n/10)}, more...)...).through("sh", "-c",
+				fmt.Sprintf(`rye=$1 n=$2; shift 2; for i in $(seq "$n"); do %s || exit 1; done`, each), "sh", b.rye, fmt.Sprint(max(n/100, 1)))
+			return job{tool: of, fresh: []string{filepath.Join(project, ".ai", "threads")}, run: []command{run}}
+		}
+		first := many("rye", `id=$("$@" 2>error) && "$rye" thread wait -q "$id" >waited`, "--async")
+		first.onceFresh, first.once = j.onceFresh, j.once
+		return []job{first, many("run", `"$@" >waited 2>error`)}, nil
 	case "ledger":
 		log := at + "-log"
 		many := job{tool: "rye", fresh: []string{log}, run: []command{cmd("mkdir", log), cmd(b.self, "-part", "ledger", "-count", fmt.Sprint(20*n), "-data", log)}}
