@@ -142,7 +142,7 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread", id).On("epoch", t.Epoch)
 		case t.State == Running && l.alive(t.Driver):
 			return fault.New(fault.Conflict, "the thread %s is driven by process %d", id, t.Driver.Process).On("thread", id).
-				On("process", t.Driver.Process)
+				On("process", t.Driver.Process).Try("rye thread wait " + fault.Quote(id))
 		}
 		if d != (Driver{}) { // else the thread gets its state, and doesn't run
 			if err := l.room(all, t); err != nil {
