@@ -137,6 +137,9 @@ func unwrap(m *Made) (any, *fault.Error) {
 	return m.Value, nil
 }
 
+// signedEvery is after how many calls of a foreach the record is signed.
+const signedEvery = 100
+
 // each does the action of a foreach for each element.
 func (w *walk) each(ctx context.Context, n *graph.Node) (*outcome, error) {
 	o := &outcome{}
@@ -169,6 +172,11 @@ func (w *walk) each(ctx context.Context, n *graph.Node) (*outcome, error) {
 				return fail(err)
 			}
 			return nil, err
+		}
+		if before := o.calls; before/signedEvery < (before+int64(len(made)))/signedEvery {
+			if err := w.Record(false, transcript.Checkpoint{Turn: w.step}); err != nil {
+				return nil, err
+			}
 		}
 		o.calls += int64(len(made))
 		for i := range made {

@@ -63,6 +63,9 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 		return nil, err
 	}
 	atOnce = max(min(atOnce, int(w.plan.Settings.Concurrent)), 1)
+	if err := w.safe(); err != nil {
+		return nil, err
+	}
 	for part := range slices.Chunk(all, calls.Together(atOnce, all, func(c *toolCall) *calls.Call { return c.Call })) {
 		if err := w.batch(ctx, part, atOnce); err != nil {
 			return nil, err

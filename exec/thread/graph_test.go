@@ -320,3 +320,24 @@ func TestGraphTogether(t *testing.T) {
 	}
 	w.same(r.Thread)
 }
+
+// TestGraphCancelled: a foreach ends between its calls where another process cancels it, and what it has done by then is signed.
+func TestGraphCancelled(t *testing.T) {
+	w := newWorld(t, graphs(map[string]string{"flow": flow("input_schema: {properties: {list: {type: array}}}\n", "  start: a\n  nodes:\n    a: {type: foreach, over: \"${inputs.list}\", action: {item_id: acme/echo, params: {text: x}}}\n")}))
+	list := make([]any, 5000)
+	made, signed := 0, 0
+	r, err := w.engine.Run(t.Context(), &thread.Start{Directive: model.Ref{Kind: "tool", ID: "acme/flow"}, Inputs: params.Values(object{"list": list}), Live: thread.Live{Event: func(e *transcript.Event) {
+		switch e.Type {
+		case transcript.TypeCallResult:
+			if made++; made == 104 {
+				w.ask(e.Thread, registry.Cancel)
+			}
+		case transcript.TypeCheckpoint:
+			signed++
+		}
+	}}})
+	if err != nil || r.Status != thread.Cancelled || made < 104 || made > 400 || signed < 2 {
+		t.Fatalf("%+v, %v, %d calls, %d checkpoints", r, err, made, signed)
+	}
+	w.same(r.Thread)
+}
