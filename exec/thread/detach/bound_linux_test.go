@@ -61,16 +61,17 @@ func bounded(what string) {
 // TestBound: a process of a thread can't use more than its limits. Over those of time and of processes its thread is interrupted;
 // beyond its memory the process ends.
 func TestBound(t *testing.T) {
-	for what, want := range map[string]string{"cpu": "RESOURCE_EXCEEDED", "processes": "limit of processes: 2", "memory": "out of memory", "limits": ""} {
+	for what, want := range map[string]string{"cpu": "RESOURCE_EXCEEDED", "processes": "limit of processes: 2", "memory": "", "limits": ""} {
 		if testing.Short() && what == "memory" { // the race detector has memory of its own
 			continue
 		}
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			c := command(t, "bound-"+what)
-			out, _ := exec.Command(c.Path, c.Args...).CombinedOutput()
-			if !strings.Contains(string(out), want) {
-				t.Errorf("%.500s", out)
+			out, err := exec.Command(c.Path, c.Args...).CombinedOutput()
+			// Go says "out of memory", or its collector crashes for want of it.
+			if !strings.Contains(string(out), want) || (err != nil) != (what == "memory") {
+				t.Errorf("%v: %.500s", err, out)
 			}
 		})
 	}
