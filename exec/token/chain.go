@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
@@ -155,11 +154,4 @@ func (c *Chain) Give(machine key.Private, own, child *Token, now time.Time) ([]s
 	child.Depth = min(child.Depth, parent.Depth-1)
 	text, err := child.Encode(machine, now)
 	return append(texts, text), err
-}
-
-// sorted are the capabilities of a set as the document has them.
-func sorted(s capability.Set) []string {
-	texts := s.Strings()
-	slices.Sort(texts)
-	return slices.Compact(texts)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,19 +77,12 @@ type Token struct {
 }
 
 // New returns an unsigned token for a thread that counts from now on.
-func New(parent *Token, thread, directive string, set cas.Digest, grants capability.Set, depth int64, now time.Time, lasts time.Duration) *Token {
+func New(thread, directive string, set cas.Digest, grants capability.Set, depth int64, now time.Time, lasts time.Duration) *Token {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	now = now.UTC().Truncate(time.Second)
-	t := &Token{Unique: strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])), Thread: thread, Directive: directive, Set: set,
+	return &Token{Unique: strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])), Thread: thread, Directive: directive, Set: set,
 		Audience: Audience, NotBefore: now, Expires: now.Add(lasts.Truncate(time.Second) + time.Second), Depth: min(depth, MaxDepth), Grants: grants}
-	if parent != nil {
-		t.Parent = parent.ID
-		if t.Expires.After(parent.Expires) {
-			t.Expires = parent.Expires
-		}
-	}
-	return t
 }
 
 // Encode returns the document, signed by the machine key.
@@ -108,7 +102,7 @@ func (t *Token) Encode(machine key.Private, now time.Time) (string, error) {
 	e.HeaderStr(atNotBefore, t.NotBefore.UTC().Format(timeForm))
 	e.HeaderStr(atExpires, t.Expires.UTC().Format(timeForm))
 	e.HeaderInt(atDepth, t.Depth)
-	for _, c := range sorted(t.Grants) {
+	for _, c := range t.Grants.Strings() {
 		e.Begin(0, c)
 		e.End()
 	}
@@ -180,7 +174,7 @@ func parse(b []byte) (*Token, error) {
 	if t.Grants, err = capability.ParseSet(grants); err != nil {
 		return nil, err
 	}
-	if again := sorted(t.Grants); len(again) != len(grants) {
+	if !slices.Equal(t.Grants.Strings(), grants) {
 		return nil, errors.New("its grants are not in their shortest form")
 	}
 	body, lines, err := manifest.Split(b)

@@ -52,8 +52,8 @@ func fixed(t *token.Token, unique string) *token.Token {
 
 // pair is a thread's token, and that of a child.
 func pair(t testing.TB) (own, below *token.Token) {
-	own = fixed(token.New(nil, top, "directive:acme/plan", lock, set(t, "rye.execute.tool.acme.*", "rye.load.knowledge.*"), 10, noon, time.Hour), "aaaaaaaaaaaaaaaaaaaaaaaaaa")
-	below = fixed(token.New(nil, child, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 5, noon, 30*time.Minute), "bbbbbbbbbbbbbbbbbbbbbbbbbb")
+	own = fixed(token.New(top, "directive:acme/plan", lock, set(t, "rye.execute.tool.acme.*", "rye.load.knowledge.*"), 10, noon, time.Hour), "aaaaaaaaaaaaaaaaaaaaaaaaaa")
+	below = fixed(token.New(child, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 5, noon, 30*time.Minute), "bbbbbbbbbbbbbbbbbbbbbbbbbb")
 	return own, below
 }
 
@@ -102,7 +102,7 @@ func TestTime(t *testing.T) {
 		t.Error("taken at another time")
 	}
 	now := time.Now()
-	own, below = token.New(nil, top, "directive:acme/plan", lock, set(t), 10, now, time.Hour), token.New(nil, child, "directive:acme/step", lock, set(t), 5, now, 10*time.Second)
+	own, below = token.New(top, "directive:acme/plan", lock, set(t), 10, now, time.Hour), token.New(child, "directive:acme/step", lock, set(t), 5, now, 10*time.Second)
 	texts, err = none.Give(machine, own, below, now)
 	must(t, err)
 	u.Now = now
@@ -188,19 +188,67 @@ func TestGive(t *testing.T) {
 	u := use()
 	c, err := token.Take(texts, u)
 	must(t, err)
-	next := token.New(nil, top, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
+	next := token.New(top, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
 	texts, err = c.Give(machine, nil, next, noon)
 	must(t, err)
 	u.Thread, u.Parent = top, child
 	if c, err = token.Take(texts, u); err != nil || c.Last().Depth != 4 || c.Last().Expires.After(below.Expires) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	wider := token.New(nil, top, "directive:acme/step", lock, set(t, "rye.*"), 3, noon.Add(time.Minute), time.Minute)
+	wider := token.New(top, "directive:acme/step", lock, set(t, "rye.*"), 3, noon.Add(time.Minute), time.Minute)
 	texts, err = c.Give(machine, nil, wider, noon)
 	must(t, err)
 	u.Parent = ""
 	if _, err := token.Take(texts, u); fault.CodeOf(err) != fault.Denied {
 		t.Errorf("wider: %v", err)
+	}
+}
+
+// TestInvalid: a document that says something in a form that no token is written in is refused, and so is a token that would be.
+func TestInvalid(t *testing.T) {
+	own, below := pair(t)
+	var none *token.Chain
+	texts, err := none.Give(machine, own, below, noon)
+	must(t, err)
+	line, body, _ := strings.Cut(texts[1], "\n")
+	if _, err := token.Parse([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	zeros := "blake3:" + strings.Repeat("0", 64)
+	for name, text := range map[string]string{
+		"parent of zeros":   strings.Replace(body, own.ID.String(), zeros, 1),
+		"lock of zeros":     strings.Replace(body, lock.String(), zeros, 1),
+		"lock":              strings.Replace(body, lock.String(), "blake3:1", 1),
+		"hour of one digit": strings.Replace(body, "T12:00:00Z", "T9:00:00Z", 1),
+		"time":              strings.Replace(body, "2026-11-20T12:30:01Z", "soon", 1),
+		"backwards":         strings.Replace(body, "2026-11-20T12:30:01Z", "2026-11-20T12:00:00Z", 1),
+		"no name":           strings.Replace(body, `token: "bbbbbbbbbbbbbbbbbbbbbbbbbb"`, `token: ""`, 1),
+		"directive":         strings.Replace(body, "directive:acme/step", "acme", 1),
+		"grant":             strings.Replace(body, "execute:tool:acme/echo", "fly:tool:acme/echo", 1),
+		"long grant":        strings.Replace(body, "execute:tool:acme/echo", "rye.execute.tool.acme.echo", 1),
+		"signature":         line[:len(line)-1] + "\n" + body,
+		"signed for others": line + "\n" + strings.Replace(body, "depth: 5", "depth: 6", 1),
+		"more":              body + "more",
+		"empty":             "",
+	} {
+		if text == body {
+			t.Errorf("%s: nothing is replaced", name)
+		}
+		if _, err := token.Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "invalid token: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	long := token.New(strings.Repeat("a", 301), "directive:acme/step", lock, below.Grants, 5, noon, time.Hour)
+	for name, give := range map[string]func() ([]string, error){
+		"the child's thread is too long":  func() ([]string, error) { return none.Give(machine, own, long, noon) },
+		"the parent's thread is too long": func() ([]string, error) { return none.Give(machine, long, below, noon) },
+		"no directive": func() ([]string, error) {
+			return none.Give(machine, token.New(top, "acme/plan", lock, own.Grants, 5, noon, time.Hour), below, noon)
+		},
+	} {
+		if _, err := give(); err == nil {
+			t.Errorf("%s: a chain is given", name)
+		}
 	}
 }
 
@@ -215,6 +263,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text[strings.Index(text, "\n")+1:]))
 	}
 	f.Add([]byte("rye: \"token/2\"\n"))
+	f.Add([]byte(strings.Replace(texts[1][strings.Index(texts[1], "\n")+1:], "execute:tool:acme/echo", "rye.execute.tool.acme.echo", 1)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = token.Take([]string{texts[0], string(b)}, use())
 		tk, err := token.Parse(b)

@@ -58,8 +58,8 @@ func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, 
 		return nil, fault.New(fault.Limit, "the thread has reached a limit: depth_exceeded").On("limit", "depth_exceeded")
 	}
 	lasts := min(p.Limits.Duration, forever)
-	own := token.New(nil, p.Thread, p.Directive, p.Set, p.Grants, p.Limits.Depth, p.Now, lasts)
-	child := token.New(nil, thread, directive.String(), p.Set, p.Grants, p.Limits.Depth-1, p.Now, lasts)
+	own := token.New(p.Thread, p.Directive, p.Set, p.Grants, p.Limits.Depth, p.Now, lasts)
+	child := token.New(thread, directive.String(), p.Set, p.Grants, p.Limits.Depth-1, p.Now, lasts)
 	if c.Tokens, err = p.Chain.Give(p.Machine, own, child, p.Now); err != nil {
 		return nil, err
 	}
