@@ -11,12 +11,14 @@ package carry
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"math"
 	"sync"
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/approve"
@@ -65,6 +67,7 @@ type work struct {
 	engine *thread.Engine
 	order  *Order
 	row    *registry.Thread
+	kernel *exec.Kernel
 	*record
 	rest     limits.Set
 	settings *handoff.Settings
@@ -125,8 +128,12 @@ func (w *work) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.kernel = k
 	id, dir := w.row.ID, w.row.Dir()
 	report, err := transcript.Verify(ctx, dir, transcript.Check{Keys: []key.Public{k.Machine.Public()}, Thread: id, Unfinished: !w.row.State.Ended()})
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.NotFound, "the thread %s has no transcript", id).From(err).On("thread", id)
+	}
 	if err != nil {
 		return err
 	}
@@ -209,10 +216,7 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 
 // handOver ends the old thread: the new one has its work.
 func (w *work) handOver(ctx context.Context, seat *drive.Seat, next string) error {
-	k, err := w.engine.Session.Kernel()
-	if err != nil {
-		return err
-	}
+	k := w.kernel
 	out, err := transcript.Open(seat.Dir, seat.Driver(k, w.engine.Program), transcript.Options{Key: k.Machine, Now: w.engine.Now, Guard: seat.Guard})
 	if err != nil {
 		return err
@@ -232,12 +236,9 @@ func (w *work) summarise(ctx context.Context) {
 		return
 	}
 	_, room := w.settings.Room(0)
-	child, err := spawn.Parse(w.settings.Child(w.row.Directive, said, room))
-	if err != nil {
-		return
-	}
 	bound := limits.None()
-	if bound.Override(child.Limits) != nil {
+	child, err := spawn.Parse(w.settings.Child(w.row.Directive, said, room))
+	if err != nil || bound.Override(child.Limits) != nil {
 		return
 	}
 	bound.Cap(&w.rest)

@@ -42,7 +42,7 @@ func read(dir string) (*record, error) {
 				r.limits.Take(p.Limits)
 			}
 		case transcript.Request:
-			if p.Kept < 0 || int(p.Kept) > len(requested) {
+			if int(p.Kept) > len(requested) {
 				return nil, fault.New(fault.Integrity, "the transcript of %s keeps %d messages, and has %d", e.Thread, p.Kept, len(requested))
 			}
 			requested = append(requested[:p.Kept:p.Kept], p.Messages...)

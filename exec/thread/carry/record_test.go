@@ -82,4 +82,24 @@ func TestRead(t *testing.T) {
 	if _, err := read(t.TempDir()); err == nil {
 		t.Error("no transcript")
 	}
+	// A record that doesn't add up is none to go on with, also where who could sign for it has written it.
+	opaque := answer(1, "Done.").(transcript.Answer)
+	opaque.Opaque = []any{"x"}
+	for name, events := range map[string][]transcript.Payload{
+		"more kept than said": {request(1, 0, user), request(2, 2, user)},
+		"opaque":              {request(1, 0, user), opaque},
+	} {
+		dir := filepath.Join(t.TempDir(), "t")
+		w, err := transcript.Create(dir, "acme/plan-1795000000-a2b3c", transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},
+			Policy: []cas.Digest{}, Grants: []string{}, Model: "m"}, transcript.Driver{Epoch: 1}, transcript.Options{Key: keytest.Seeded(1), Now: time.Now})
+		if err == nil {
+			_, err = w.Append(events...)
+		}
+		if err := errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := read(dir); err == nil {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
 }

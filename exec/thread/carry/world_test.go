@@ -1,0 +1,226 @@
+package carry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func TestMain(m *testing.M) {
+	if status, inside := session.Inside(os.Args[1:]); inside {
+		syscall.Exit(status)
+	}
+	os.Exit(m.Run())
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A world is a project of Alice, with a model server and an engine.
+type world struct {
+	t      testing.TB
+	paths  workspace.Paths
+	server *modeltest.Server
+	engine *thread.Engine
+}
+
+type object = map[string]any
+
+// tool is a tool that gives back what it is given.
+func tool(risk string) string {
+	return `# ---
+# version: "1.0.0"
+# category: acme
+# description: Gives back what it is given
+# tool_type: starlark
+# executor_id: rye/core/runtimes/starlark_runtime
+# risk: ` + risk + `
+# input_schema: {type: object, required: [text], properties: {text: {type: string}}}
+# ---
+def main(params):
+    return {"said": params["text"]}
+`
+}
+
+// asking is a directive that may use these tools.
+func asking(tools ...string) string {
+	var may string
+	for _, t := range tools {
+		may += "<tool>" + t + "</tool>"
+	}
+	return "# asking\n\n```xml\n" + `<directive name="asking" version="1.0.0">
+  <metadata>
+    <description>Asks</description>
+    <model provider="local" id="test-model"/>
+    <limits turns="6" tokens="100000" spend="0.5"/>
+    <permissions><execute>` + may + `</execute></permissions>
+  </metadata>
+</directive>
+` + "```\nAsk about it.\n"
+}
+
+// summedBy is a config in which a directive summarises the threads that hand their work over.
+func summedBy(directive string) string {
+	return "schema_version: \"1.0.0\"\ncoordination: {continuation: {summary_directive: " + directive + "}}\n"
+}
+
+// newWorld makes a project with items, by their paths below .ai, which Alice signs.
+func newWorld(t testing.TB, items map[string]string) *world {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() { // copies that tools run from are read-only
+		filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				os.Chmod(path, 0o700)
+			}
+			return nil
+		})
+	})
+	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(dir, name)} }
+	w := &world{t: t, server: modeltest.New(t), paths: workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"),
+		Store: at("store"), State: at("state"), Cache: at("cache")}}
+	w.write(".git/HEAD", "")
+	w.write("rye.yaml", "")
+	w.write("../home/.ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\noverride:\n  - \"tool:rye/agent/**\"\n\nnames:\n  \"**\": {keys: [alice]}\n", keytest.Alice.Public()))
+	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice, ""))
+	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"), "tools/acme/echo.star": tool("read"), "tools/acme/mark.star": tool("write"),
+		"directives/acme/asking.md": asking("acme/echo")}
+	for name, text := range items {
+		all[name] = text
+	}
+	for name, text := range all {
+		w.write(".ai/"+name, text)
+	}
+	for name := range all {
+		w.sign(name)
+	}
+	w.open()
+	rows, money := thread.Local(w.paths.State.Path, time.Now)
+	t.Cleanup(func() { rows.Close(); money.Shut() })
+	w.engine.Registry, w.engine.Ledger = rows, money
+	return w
+}
+
+// open has another session run threads from here on, as another program would.
+func (w *world) open() {
+	w.t.Helper()
+	self, err := os.Executable()
+	must(w.t, err)
+	s, err := session.Open(w.t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
+	must(w.t, err)
+	loops := s.Loops()
+	w.t.Cleanup(func() { loops.Close(); s.Close() })
+	e := &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now}
+	if w.engine != nil {
+		e.Registry, e.Ledger = w.engine.Registry, w.engine.Ledger
+	}
+	w.engine = e
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.paths.Dir, filepath.FromSlash(name))
+	must(w.t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600))
+}
+
+func (w *world) workspace() *workspace.Workspace {
+	w.t.Helper()
+	space, err := workspace.Open(w.t.Context(), w.paths, workspace.Options{})
+	must(w.t, err)
+	w.t.Cleanup(space.Close)
+	return space
+}
+
+// sign has Alice sign the item in a file.
+func (w *world) sign(name string) {
+	w.t.Helper()
+	items, err := w.workspace().Items(w.t.Context())
+	must(w.t, err)
+	defer items.Close()
+	dir, rest, _ := strings.Cut(name, "/")
+	kind := map[string]string{"tools": "tool", "directives": "directive", "config": "config"}[dir]
+	it, err := items.Find(w.t.Context(), model.Ref{Kind: kind, ID: strings.TrimSuffix(rest, path.Ext(rest))})
+	must(w.t, err)
+	subject, _, err := items.Admit.Subject(w.t.Context(), it)
+	must(w.t, err)
+	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice, time.Now(), nil)
+	must(w.t, err)
+	w.write(".ai/"+name, string(signed))
+}
+
+// change writes an item that Alice signs, which counts from here on.
+func (w *world) change(name, text string) {
+	w.t.Helper()
+	w.write(".ai/"+name, text)
+	w.sign(name)
+	w.open()
+}
+
+func (w *world) run(s thread.Start) *thread.Result {
+	w.t.Helper()
+	if s.Directive.ID == "" {
+		s.Directive = model.Ref{Kind: "directive", ID: "acme/asking"}
+	}
+	s.Inputs = params.Values(object{})
+	r, err := w.engine.Run(w.t.Context(), &s)
+	must(w.t, err)
+	return r
+}
+
+func (w *world) desk() *operate.Desk {
+	return &operate.Desk{Registry: w.engine.Registry, Ledger: w.engine.Ledger, Now: time.Now, Root: w.paths.Dir}
+}
+
+func (w *world) carry(o Order) (*Carried, error) {
+	return Go(context.WithoutCancel(w.t.Context()), w.engine, w.desk(), &o)
+}
+
+func (w *world) row(id string) *registry.Thread {
+	w.t.Helper()
+	row, err := registry.Get(w.t.Context(), w.engine.Registry, id)
+	must(w.t, err)
+	return row
+}
+
+// after are the threads that go on with the work of one.
+func (w *world) after(id string) (all []*registry.Thread) {
+	w.t.Helper()
+	rows, err := w.engine.Registry.Threads(w.t.Context(), registry.Filter{})
+	must(w.t, err)
+	for _, r := range rows {
+		if r.Continues == id {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func executes(id, item string) provider.ToolCall {
+	return provider.ToolCall{ID: id, Name: "rye_execute", Input: object{"item_type": "tool", "item_id": item, "parameters": object{"text": "note " + id}}}
+}
