@@ -2,8 +2,11 @@ package detach_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,6 +59,47 @@ func bounded(what string) {
 	<-ctx.Done()
 	os.Stdout.WriteString(string(fault.CodeOf(context.Cause(ctx))) + " " + context.Cause(ctx).Error())
 	os.Exit(0)
+}
+
+// TestStartWithoutFiles: a process that has too few files left to make the log, the pipes or the process of a thread says so, and
+// leaves no directory behind.
+func TestStartWithoutFiles(t *testing.T) {
+	r, w, err := os.Pipe() // Go's poller has its own files from now on
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	var all syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &all); err != nil {
+		t.Fatal(err)
+	}
+	c, base, failed := command(t, "run"), t.TempDir(), 0
+	for files := uint64(3); ; files++ {
+		dir := filepath.Join(base, strconv.FormatUint(files, 10), "plan-1-a")
+		few := all
+		few.Cur = files
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		word, err := detach.Start(t.Context(), c, dir, &detach.Job{Thread: "acme/plan-1-a"})
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &all); err != nil {
+			t.Fatal(err)
+		}
+		if err == nil {
+			if word.Thread != "acme/plan-1-a" || failed < 6 {
+				t.Errorf("%+v with %d files, after %d errors", word, files, failed)
+			}
+			return
+		}
+		failed++
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("with %d files its directory is left: %v", files, err)
+		}
+		if files > 1000 {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestBound: a process of a thread can't use more than its limits. Over those of time and of processes its thread is interrupted;

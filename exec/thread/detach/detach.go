@@ -100,6 +100,7 @@ func Start(ctx context.Context, c proc.Command, dir string, job *Job) (*Word, er
 	}
 	log, err := os.OpenFile(filepath.Join(dir, Log), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
+		_ = os.Remove(dir)
 		return nil, err
 	}
 	defer log.Close()

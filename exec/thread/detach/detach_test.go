@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -30,6 +32,16 @@ func TestMain(m *testing.M) {
 		os.Exit(3)
 	case "hang":
 		time.Sleep(time.Hour)
+	case "child":
+		job, err := io.ReadAll(os.Stdin)
+		if err == nil {
+			_, err = os.Stderr.Write(job)
+		}
+		j, _ := detach.Parse(job)
+		if err != nil || j == nil || detach.Tell(os.Stdout, &detach.Word{Thread: j.Thread, Process: os.Getpid()}) != nil {
+			os.Exit(4)
+		}
+		os.Exit(0)
 	}
 	job, err := detach.Receive(os.Stdin)
 	word := &detach.Word{Process: os.Getpid()}
@@ -117,6 +129,30 @@ func TestStartFails(t *testing.T) {
 	}
 	if _, err := detach.Start(t.Context(), command(t, "run"), filepath.Join(file, "x", "y"), &detach.Job{Thread: "x"}); err == nil {
 		t.Error("a thread below a file")
+	}
+	dir := filepath.Join(t.TempDir(), "acme", "odd")
+	odd := &detach.Job{Thread: "acme/odd", Child: &detach.Child{Inputs: map[string]any{"n": math.NaN()}}}
+	if _, err := detach.Start(t.Context(), command(t, "run"), dir, odd); err == nil {
+		t.Error("a job that can't be written")
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the directory of a job that can't be written is left")
+	}
+}
+
+// TestReceive: a process whose standard input can't be read, or has too much, has no job.
+func TestReceive(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if _, err := detach.Receive(dir); err == nil {
+		t.Error("a directory is a job")
+	}
+	long := io.MultiReader(strings.NewReader(`{"thread":"acme/a"}`), strings.NewReader(strings.Repeat(" ", 32<<20)))
+	if _, err := detach.Receive(long); fault.CodeOf(err) != fault.Validation {
+		t.Errorf("a job of more than 32 MiB: %v", err)
 	}
 }
 

@@ -1,0 +1,151 @@
+package detach_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/detach"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/token"
+	"github.com/rye-build/rye/manifest/key/keytest"
+)
+
+const childID = "acme/step-1795000001-k3v9q"
+
+var (
+	machine = keytest.Seeded(1)
+	noon    = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	lock    = cas.Sum([]byte("rye.lock"))
+	step    = model.Ref{Kind: "directive", ID: "acme/step"}
+)
+
+// parent is a thread whose children run the program of this test, which writes its job to their logs.
+func parent(t *testing.T) *detach.Parent {
+	t.Helper()
+	grants, err := capability.ParseSet([]string{"rye.execute.tool.acme.*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := limits.Set{Turns: 9, Tokens: 1000, Spawns: 4, Depth: 3, Spend: 5e8, Duration: time.Hour}
+	return &detach.Parent{Thread: "acme/plan-1795000000-a2b3c", Directive: "directive:acme/plan", Dir: t.TempDir(), Set: lock, Grants: grants, Limits: most,
+		Machine: machine, Now: noon, Command: func(model.Ref) (proc.Command, error) { return command(t, "child"), nil }}
+}
+
+// TestChild: the process of a child gets its inputs, and tokens for its own thread, its own directive, this lock and this hour
+// alone; its limits are no higher than its parent's, and it has a level less below it.
+func TestChild(t *testing.T) {
+	p := parent(t)
+	word, err := p.Start(t.Context(), childID, step, &detach.Child{Inputs: map[string]any{"what": "this"}, Part: 2, Chosen: true})
+	if err != nil || word.Thread != childID || word.Process == os.Getpid() {
+		t.Fatalf("%+v, %v", word, err)
+	}
+	text, err := os.ReadFile(filepath.Join(p.Dir, filepath.FromSlash(childID), detach.Log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := detach.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, inputs, err := job.Take(machine.Public(), step, lock, noon)
+	if err != nil || !reflect.DeepEqual(inputs, map[string]any{"what": "this"}) || a.Parent != p.Thread || a.Part != 2 || !a.Chosen ||
+		!reflect.DeepEqual(a.Chain.Last().Grants, p.Grants) {
+		t.Fatalf("%+v, %v, %v", a, inputs, err)
+	}
+	own := limits.Set{Turns: 99, Tokens: 10, Spawns: 9, Depth: 9, Spend: 9e9, Duration: time.Minute}
+	if a.Bound(&own); own != (limits.Set{Turns: 9, Tokens: 10, Spawns: 4, Depth: 2, Spend: 5e8, Duration: time.Minute}) {
+		t.Errorf("%+v", own)
+	}
+
+	for name, c := range map[string]struct {
+		machine   byte
+		directive string
+		lock      string
+		after     time.Duration
+		change    func(*detach.Job)
+		code      fault.Code
+	}{
+		"of another machine":   {2, "acme/step", "rye.lock", 0, nil, fault.UntrustedKey},
+		"for another one":      {1, "acme/plan", "rye.lock", 0, nil, fault.Denied},
+		"for another lock":     {1, "acme/step", "other.lock", 0, nil, fault.LockMismatch},
+		"late":                 {1, "acme/step", "rye.lock", 61 * time.Minute, nil, fault.Expired},
+		"of another thread":    {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Thread = "acme/step-1795000001-zzzzz" }, fault.Denied},
+		"without tokens":       {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Tokens = nil }, fault.Denied},
+		"with a number beyond": {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Inputs["n"] = json.Number("1e999") }, ""},
+		"with no number":       {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Inputs["n"] = json.Number("x") }, ""},
+	} {
+		j, err := detach.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.change != nil {
+			c.change(j)
+		}
+		_, _, err = j.Take(keytest.Seeded(c.machine).Public(), model.Ref{Kind: "directive", ID: c.directive}, cas.Sum([]byte(c.lock)), noon.Add(c.after))
+		if err == nil || c.code != "" && fault.CodeOf(err) != c.code {
+			t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
+		}
+	}
+}
+
+// TestChildRefused: a child that can't be started is an error that says why, and there is no directory of it.
+func TestChildRefused(t *testing.T) {
+	missing := errors.New("this program is gone")
+	for name, c := range map[string]struct {
+		change func(*detach.Parent)
+		want   error
+		code   fault.Code
+	}{
+		"no processes": {func(p *detach.Parent) { p.Command = nil }, nil, fault.Validation},
+		"no program": {func(p *detach.Parent) {
+			p.Command = func(model.Ref) (proc.Command, error) { return proc.Command{}, missing }
+		}, missing, ""},
+		"too deep":     {func(p *detach.Parent) { p.Limits.Depth = 0 }, nil, fault.Limit},
+		"a long name":  {func(p *detach.Parent) { p.Thread += string(make([]byte, 300)) }, nil, ""},
+		"a long chain": {func(p *detach.Parent) { p.Chain = chain(t, p, token.MaxChain) }, nil, fault.TooDeep},
+		"its own error": {func(p *detach.Parent) {
+			p.Command = func(model.Ref) (proc.Command, error) { return command(t, "refuse"), nil }
+		}, nil, fault.Limit},
+	} {
+		p := parent(t)
+		c.change(p)
+		_, err := p.Start(t.Context(), childID, step, &detach.Child{})
+		if err == nil || c.want != nil && !errors.Is(err, c.want) || c.code != "" && fault.CodeOf(err) != c.code {
+			t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
+		}
+		if _, err := os.Stat(filepath.Join(p.Dir, filepath.FromSlash(childID))); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: its directory is left", name)
+		}
+	}
+	p := parent(t)
+	p.Chain = chain(t, p, token.MaxChain-1)
+	if _, err := p.Start(t.Context(), childID, step, &detach.Child{}); err != nil {
+		t.Errorf("the last that a chain may have: %v", err)
+	}
+}
+
+// chain returns a chain of n tokens, the last for the parent.
+func chain(t *testing.T, p *detach.Parent, n int) (c *token.Chain) {
+	t.Helper()
+	for range n - 1 {
+		own := token.New(p.Thread, p.Directive, p.Set, p.Grants, 100, noon, time.Hour)
+		texts, err := c.Give(p.Machine, own, token.New(p.Thread, p.Directive, p.Set, p.Grants, 100, noon, time.Hour), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err = token.Take(texts, token.Use{Machine: p.Machine.Public(), Thread: p.Thread, Directive: p.Directive, Set: p.Set, Now: noon}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
