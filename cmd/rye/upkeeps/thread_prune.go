@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/prune"
 	"github.com/rye-build/rye/exec/thread/registry"
@@ -57,11 +58,7 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		}
 		f.Root = p.Root
 	}
-	dirs, err := audits.Dirs(a)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := audits.AuditKeys(ctx, a, dirs, nil)
+	keys, err := audits.AuditKeys(ctx, a, session.AuditIn(state.Value), nil)
 	if err != nil {
 		return nil, err
 	}
