@@ -6,8 +6,8 @@ import "github.com/rye-build/rye/cmd/rye/cli"
 func Commands() []cli.Command {
 	return []cli.Command{
 		{
-			Path: "thread", Group: "run", Help: "Inspect and verify the record of a thread.",
-			More: "A thread is one run of a directive by a model. Its transcript is in .ai/threads/ID: what the model was asked, what it answered, what was " +
+			Path: "thread", Group: "run", Help: "Inspect, steer and verify threads.",
+			More: "A thread is one run of a directive by a model, or of a state graph. Its transcript is in .ai/threads/ID: what the model was asked, what it answered, what was " +
 				"called, and how the thread ended, signed with a key of this machine. See rye docs transcripts.",
 		},
 		{
