@@ -135,17 +135,18 @@ func (s *Source) Find(ctx context.Context, ref model.Ref, fits func(*ai.Chain) e
 	return c, nil
 }
 
-// A Memory keeps chains. It is safe for many goroutines.
+// A Memory keeps chains, and single items, that were admitted. It is safe for many goroutines.
 type Memory struct {
 	mu    sync.Mutex
 	known map[model.Ref]*Chain
+	items map[model.Ref]*ai.Item
 	bytes int64
 }
 
-// A Memory keeps no more chains, and no more bytes of their items.
+// A Memory keeps no more chains or items, and no more bytes of them.
 const (
-	maxChains = 1 << 10
-	maxBytes  = 8 << 20
+	maxKept  = 1 << 10
+	maxBytes = 8 << 20
 )
 
 func (m *Memory) get(ref model.Ref) *Chain {
@@ -161,22 +162,48 @@ func (m *Memory) put(ref model.Ref, c *Chain) {
 	if m == nil || c.listed {
 		return
 	}
-	size := int64(0)
-	for _, it := range c.Chain.Links {
-		size += int64(len(it.Bytes))
+	if m.mu.Lock(); m.fits(c.Chain.Links...) {
+		m.known[ref] = c
+	}
+	m.mu.Unlock()
+}
+
+// Item returns an item that was kept, nil if there is none.
+func (m *Memory) Item(ref model.Ref) *ai.Item {
+	if m == nil {
+		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.known) >= maxChains || m.bytes+size > maxBytes {
-		m.known, m.bytes = nil, 0
-	}
-	if size > maxBytes {
+	return m.items[ref]
+}
+
+// Keep keeps an item that was admitted by a signature, or as part of a bundle, for as long as these say so. What is admitted
+// because a manifest in the working tree lists it isn't kept.
+func (m *Memory) Keep(it *ai.Item, a *ai.Admission) {
+	if m == nil || a.Listed {
 		return
 	}
-	if m.known == nil {
-		m.known = map[model.Ref]*Chain{}
+	if m.mu.Lock(); m.fits(it) {
+		m.items[it.Ref] = it
 	}
-	m.known[ref], m.bytes = c, m.bytes+size
+	m.mu.Unlock()
+}
+
+// fits makes room for items, and reports whether there can be any.
+func (m *Memory) fits(items ...*ai.Item) bool {
+	size := int64(0)
+	for _, it := range items {
+		size += int64(len(it.Bytes))
+	}
+	if m.known == nil || len(m.known)+len(m.items) >= maxKept || m.bytes+size > maxBytes {
+		m.known, m.items, m.bytes = map[model.Ref]*Chain{}, map[model.Ref]*ai.Item{}, 0
+	}
+	if size > maxBytes {
+		return false
+	}
+	m.bytes += size
+	return true
 }
 
 // admit asks the policy about a link and notes its files. own reports whether it is the user's or the library's.

@@ -73,11 +73,18 @@ func (s *Session) Permitted(ctx context.Context, directive model.Ref, own bool, 
 
 // item returns an item that is admitted.
 func (f *source) item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
+	if it := f.base.Known.Item(ref); it != nil {
+		return it, nil
+	}
 	it, err := f.base.Resolver.Resolve(ctx, ref, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.base.Admit.Require(ctx, it, policy.ToUse); err != nil {
+	admitted, err := f.base.Admit.Admit(ctx, it, policy.ToUse)
+	if err == nil && !admitted.Decision.Allowed {
+		err = ai.NotAdmitted(ref, it.Path, admitted.Decision)
+	}
+	if err != nil {
 		return nil, &ai.ItemError{Ref: ref, Space: it.Space, Path: it.Path, Err: err}
 	}
 	for _, p := range it.Model.Problems {
@@ -85,6 +92,7 @@ func (f *source) item(ctx context.Context, ref model.Ref) (*ai.Item, error) {
 			return nil, &ai.ItemError{Ref: ref, Space: it.Space, Path: it.Path, Err: p}
 		}
 	}
+	f.base.Known.Keep(it, admitted)
 	return it, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock/workspace"
@@ -29,10 +30,19 @@ func TestRemembers(t *testing.T) {
 	session.Ahead(s, time.Minute)
 	works := func(when string) {
 		t.Helper()
-		for range 2 {
+		var items [2]*ai.Item
+		for i := range items {
 			if got, err := greeting(t.Context(), s, "Ann"); err != nil || got != "hello, Ann" {
 				t.Fatalf("%s: %q, %v", when, got, err)
 			}
+			it, err := s.Item(t.Context(), ref)
+			if err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+			items[i] = it
+		}
+		if items[0] != items[1] {
+			t.Fatalf("%s: an item was read and admitted twice", when)
 		}
 		if !session.Remembers(s, ref) {
 			t.Fatalf("%s: nothing is remembered", when)
@@ -42,6 +52,9 @@ func TestRemembers(t *testing.T) {
 		t.Helper()
 		if got, err := greeting(t.Context(), s, "Ann"); fault.CodeOf(err) != want {
 			t.Fatalf("%s: %q, %v, want %s", when, got, err, want)
+		}
+		if it, err := s.Item(t.Context(), ref); fault.CodeOf(err) != want {
+			t.Fatalf("%s: item %v, %v, want %s", when, it, err, want)
 		}
 	}
 	works("at first")
