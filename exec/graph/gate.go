@@ -44,7 +44,7 @@ func (w *walk) gate(ctx context.Context, n *graph.Node) (*outcome, error) {
 	}
 	text, err := n.Ask.Fill(w.doc())
 	if err != nil {
-		o.failed = fault.Of(tooMuch(err))
+		o.cause, o.failed, o.next = "", fault.Of(tooMuch(err)), &n.Otherwise // what isn't asked isn't answered with yes
 		return o, nil
 	}
 	q := Question{Step: w.step, Node: n.Name, Timeout: n.Timeout}

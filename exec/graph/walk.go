@@ -217,9 +217,4 @@ func (w *walk) do(ctx context.Context, n *graph.Node) (*outcome, error) {
 // maxMessage is how much of an error's message is kept.
 const maxMessage = 2048
 
-func clip(s string) string {
-	if len(s) > maxMessage {
-		s = s[:maxMessage] + "…"
-	}
-	return s
-}
+func clip(s string) string { return fault.Clip(s, maxMessage) }

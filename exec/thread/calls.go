@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,16 +105,24 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 		}
 		calls[i].Begun, calls[i].Child = true, was.Child
 	}
-	for len(calls) > 0 && calls[0].Begun { // what the record has of a batch is its beginning
-		if done, err := t.recall(ctx, calls[0]); err != nil {
+	for calls = slices.Clone(calls); len(calls) > 0; { // in the order of the record
+		of, err := t.recorder.NextResult()
+		if err != nil {
+			return err
+		}
+		i := max(0, slices.IndexFunc(calls, func(c *toolCall) bool { return c.Record == of }))
+		if !calls[i].Begun {
+			break
+		}
+		if done, err := t.recall(ctx, calls[i]); err != nil {
 			return err
 		} else if !done {
 			break
 		}
-		if err := t.appendResults(calls[:1]); err != nil {
+		if err := t.appendResults(calls[i : i+1]); err != nil {
 			return err
 		}
-		calls = calls[1:]
+		calls = slices.Delete(calls, i, i+1)
 	}
 	open := slices.Clone(calls[:min(len(calls), 1)])
 	for _, c := range calls[len(open):] {
@@ -136,13 +145,12 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 	return errors.Join(err, t.appendResults(calls))
 }
 
-// appendResults records what came of calls, up to the first that isn't over: results keep their order in the record. It returns
-// what that one waits for.
+// appendResults records what came of the calls that are over, and returns what the first waits for that isn't.
 func (t *thread) appendResults(calls []*toolCall) (waits error) {
 	var results []transcript.Payload
 	for _, c := range calls {
-		if waits = c.Waits; !c.over {
-			break
+		if waits = cmp.Or(waits, c.Waits); !c.over {
+			continue
 		}
 		if c.artifact != nil {
 			results = append(results, *c.artifact)

@@ -44,14 +44,14 @@ func (g *Group) make(ctx context.Context, c *Call) (string, error) {
 	switch {
 	case err != nil && ctx.Err() == nil && inner.Err() != nil:
 		return c.End(transcript.CallCancelled, fault.New(fault.Cancelled, "the call was cancelled, because another one had failed"))
-	case err == nil && c.Result.Status != transcript.CallOK:
+	case err == nil && c.Waits == nil && c.Result.Status != transcript.CallOK:
 		g.once.Do(func() { close(g.failed) })
 	}
 	return text, err
 }
 
-// Together says how many calls of a graph are made in one go. Those that are likely to need an approval are made one at a time: what
-// waits mustn't take the results of others with it.
+// Together says how many calls of a graph are made in one go. Those of a greater risk are made one at a time: a person is asked about
+// one after the other, and one that fails cancels none that is on its way.
 func Together[C any](atOnce int, all []C, call func(C) *Call) int {
 	for _, c := range all {
 		if c := call(c); c.Risk != "read" && c.Risk != "write" && c.Child == "" {

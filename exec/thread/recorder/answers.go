@@ -114,6 +114,19 @@ func (r *Recorder) Result(call string) (was *transcript.CallResult, artifact *tr
 	return nil, nil, err
 }
 
+// NextResult returns the call whose result is next in the record, "" if another event is.
+func (r *Recorder) NextResult() (call string, err error) {
+	e, err := r.next()
+	if err != nil || e == nil || e.Type != transcript.TypeArtifact && e.Type != transcript.TypeCallResult {
+		return "", err
+	}
+	var of struct {
+		Call string `json:"call"`
+	}
+	err = e.Decode(&of)
+	return of.Call, err
+}
+
 // Lost passes over what hooks have done about a failed model call, where the process ended before the failure was recorded: it
 // isn't known any more. It returns how many calls they began, and results of those
 // that have none.
