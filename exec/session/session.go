@@ -241,7 +241,7 @@ func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (*cons
 func (s *Session) approved(ctx context.Context, c *exec.Call, given map[string]any, got *consent.Approval, digest cas.Digest) (*exec.Plan, error) {
 	call := *c
 	call.Approval, call.Params = got, params.Values(given)
-	call.Door = &consent.Door{Flow: c.Door.Flow, Approve: func(_ context.Context, q *consent.Question) (*consent.Approval, error) {
+	call.Door = &consent.Door{Thread: c.Door.Thread, Flow: c.Door.Flow, Approve: func(_ context.Context, q *consent.Question) (*consent.Approval, error) {
 		if q.Digest != digest {
 			return nil, fault.New(fault.Conflict, "%q has changed since its call was approved", c.Ref).On("ref", c.Ref.String())
 		}

@@ -303,6 +303,23 @@ func TestApprovedMeanwhile(t *testing.T) {
 	}
 }
 
+// The call of a thread that was approved is still one of the thread: its tool finds that in its environment.
+func TestApprovedInThread(t *testing.T) {
+	p := testProject(t)
+	must(t, p.policy("ask:\n  all: {names: [\"tool:**\"]}\n"))
+	s, err := p.open(t, mode(session.Mode{Unlocked: true}))
+	must(t, err)
+	door := &consent.Door{Thread: "acme/plan-1795000000-a2b3c", Approve: func(context.Context, *consent.Question) (*consent.Approval, error) {
+		return &consent.Approval{By: "a person"}, nil
+	}}
+	plan, err := s.Prepare(t.Context(), &exec.Call{Ref: ref, Params: params.Values(map[string]any{"name": "Ann"}), Door: door})
+	must(t, err)
+	defer plan.Close()
+	if !slices.Contains(plan.Env, "RYE_THREAD=acme/plan-1795000000-a2b3c") {
+		t.Errorf("its environment is %q", plan.Env)
+	}
+}
+
 // A closed session runs nothing, and may be closed twice.
 func TestClose(t *testing.T) {
 	p := testProject(t)

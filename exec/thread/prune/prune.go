@@ -187,7 +187,7 @@ func (o *Options) remains(ctx context.Context, t *registry.Thread) (*registry.Pr
 	if !transcript.Exists(t.Dir()) { // it failed before it began
 		return p, nil
 	}
-	report, err := transcript.Verify(ctx, t.Dir(), transcript.Check{Keys: o.Keys, Thread: t.ID, Unfinished: true})
+	report, err := transcript.Verify(ctx, t.Dir(), transcript.Check{Keys: o.Keys, Thread: t.ID})
 	if err == nil && report.Problem != nil && report.Problem.Kind != transcript.Unsigned { // it proves no less afterwards
 		err = report.Problem.Fault()
 	}

@@ -111,7 +111,8 @@ func (w *world) thread(t testing.TB, row registry.Thread, state registry.State, 
 	must(t, err)
 	_, err = writer.Append(transcript.Request{Turn: 1, Attempt: 1, Digest: cas.Sum(nil), Messages: []any{transcript.Message{Role: "user", Text: "hi"}}, Provider: provider, Model: "m"})
 	must(t, err)
-	_, err = writer.Append(transcript.Answer{Turn: 1, Attempt: 1, Text: strings.Repeat("x", 5000), Cost: 250, Usage: &transcript.Usage{Input: 3, Output: 4, Reported: true}})
+	_, err = writer.Append(transcript.Answer{Turn: 1, Attempt: 1, Text: strings.Repeat("x", 5000), Cost: 250, Usage: &transcript.Usage{Input: 3, Output: 4, Reported: true}},
+		transcript.Checkpoint{Turn: 1})
 	must(t, err)
 	if state.Ended() {
 		_, err = writer.Append(transcript.Completed{Result: "done"}, transcript.Checkpoint{Turn: 1})
@@ -179,6 +180,12 @@ func TestKept(t *testing.T) {
 	path := filepath.Join(edited.Dir(), transcript.LinesFile)
 	b, err := os.ReadFile(path)
 	must(t, err, os.WriteFile(path, bytes.Replace(b, []byte("done"), []byte("gone"), 1), 0o600))
+	cut := w.thread(t, registry.Thread{ID: "cut"}, registry.Completed, noon)
+	path = filepath.Join(cut.Dir(), transcript.LinesFile)
+	b, err = os.ReadFile(path)
+	must(t, err)
+	signed := bytes.Index(b, []byte(`"type":"checkpoint"`))
+	must(t, os.WriteFile(path, b[:signed+bytes.IndexByte(b[signed:], '\n')+1], 0o600))
 	gone := w.thread(t, registry.Thread{ID: "gone"}, registry.Completed, noon)
 	must(t, os.RemoveAll(gone.Dir()))
 	never := w.thread(t, registry.Thread{ID: "never"}, registry.Failed, noon)
@@ -194,11 +201,11 @@ func TestKept(t *testing.T) {
 	}
 	kept := map[string]string{}
 	for _, k := range r.Kept {
-		if kept[k.Thread] = k.Reason; (k.Err != nil) != (k.Thread == "edited") {
+		if kept[k.Thread] = k.Reason; (k.Err != nil) != (k.Thread == "edited" || k.Thread == "cut") {
 			t.Errorf("%+v", k)
 		}
 	}
-	if len(kept) != 5 || kept["child"] != "the thread running is interrupted" || kept["grandchild"] == "" || kept["running"] == "" ||
+	if len(kept) != 6 || !strings.Contains(kept["cut"], "no signed end") || kept["child"] != "the thread running is interrupted" || kept["grandchild"] == "" || kept["running"] == "" ||
 		kept["first"] != "a thread that it is related to ended later" || !strings.HasPrefix(kept["edited"], "line ") {
 		t.Errorf("%v", kept)
 	}
