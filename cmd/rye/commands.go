@@ -23,10 +23,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/cmd/rye/upkeeps"
+	"github.com/rye-build/rye/cmd/rye/whys"
 )
 
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
 	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(),
-		locks.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
+		locks.Commands(), whys.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
 }

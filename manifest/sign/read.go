@@ -30,10 +30,14 @@ type Signed struct {
 
 	style Style
 	block block
+	line  int // where the block begins
 	// otherEnds holds the digests of the content with every line end LF, and with every one CR LF, where that
 	// may explain why no line fits.
 	otherEnds []cas.Digest
 }
+
+// Line returns the line of the file on which its signatures begin, or would: the first of a file without a place for any.
+func (s *Signed) Line() int { return max(s.line, 1) }
 
 // ReadBytes reads a file that is in memory.
 func ReadBytes(file []byte, style Style) (Signed, error) { return Read(bytes.NewReader(file), style) }
@@ -69,6 +73,7 @@ func read(r io.Reader, style Style) (Signed, error) {
 	}
 	head := buf[:min(n, headSize)]
 	s := Signed{style: style, block: findBlock(head, style)}
+	s.line = lineNumber(head, s.block.start)
 	if found, ok := style.findV1(head); ok {
 		return s, s.readV1(io.MultiReader(bytes.NewReader(slices.Clone(buf[:n])), r), found)
 	}

@@ -43,8 +43,9 @@ type Evidence struct {
 	Expected  string       `json:"expected,omitempty"`
 	Found     string       `json:"found,omitempty"`
 	LineEnds  bool         `json:"only_line_endings_differ,omitempty"`
-	Sentence  string       `json:"-"` // the policy's reason in full
-	Hint      []string     `json:"-"` // for the report, where the hints about items don't fit
+	Line      int          `json:"line,omitempty"` // of what is refused: where its signatures are, or what is wrong; 0 if it is the whole file
+	Sentence  string       `json:"-"`              // the policy's reason in full
+	Hint      []string     `json:"-"`              // for the report, where the hints about items don't fit
 }
 
 // Verify reads a file, checks its signatures and asks the policies. The fault is the refusal, nil if the file may be used.
@@ -64,7 +65,7 @@ func Verify(t *trust.Trust, lists trust.Lists, s Subject, file io.ReadSeeker) (*
 		ans.refuse(f)
 	}
 	if f != nil {
-		ans.Code, ans.Message = f.Line().Code, f.Text
+		ans.Code, ans.Message, ans.Line = f.Line().Code, f.Text, e.Signed.Line()
 	}
 	return ans, f
 }
@@ -74,6 +75,7 @@ func Refused(t *trust.Trust, name, file, space string, err error) (*Evidence, *f
 	f := fault.Of(err)
 	v := &Evidence{Name: name, File: file, Space: space, Format: "none", Signers: []SignerLine{}, Warnings: []string{},
 		Policy: t.Root.Path, PolicyID: t.Root.Side.Policy.ID().String(), Origin: t.Root.Origin, Code: f.Line().Code, Message: f.Text}
+	v.Line, _ = f.Details["line"].(int)
 	v.refuse(f)
 	return v, f
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/hook"
@@ -14,6 +15,7 @@ import (
 
 type checkRun struct {
 	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
+	findings.Flag
 }
 
 type checkAnswer struct{ *check.Report }
@@ -25,7 +27,15 @@ func (c checkAnswer) Text(t *cli.Terminal) {
 	}
 }
 
+// Extent and Findings are what reports in other formats are made of.
+func (c checkAnswer) Extent() string               { return fault.Count(int64(c.Items), "item") }
+func (c checkAnswer) Findings() []findings.Finding { return findings.OfProblems(c.Problems, nil) }
+
 func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return c.Render(a, "check", func() (cli.Answer, error) { return c.check(ctx, a) })
+}
+
+func (c *checkRun) check(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
 		return nil, err
@@ -37,8 +47,8 @@ func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	v.CountChecked(checked)
 	ans := checkAnswer{checked.Report()}
-	if ans.Errors > 0 {
-		return ans, ans.Fault("")
+	if ans.Errors == 0 {
+		return ans, nil
 	}
-	return ans, nil
+	return ans, ans.Fault("")
 }

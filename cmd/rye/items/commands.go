@@ -81,7 +81,7 @@ func Commands(lock func(context.Context, *cli.App) (bool, error)) []cli.Command 
 			More: "Without arguments it checks every item of the project. An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', " +
 				"'**'), or a file or directory below .ai. For a tool it follows the executors down to the primitive. Each problem is one line that " +
 				"begins with FILE:LINE:COLUMN. A file that looks like an item but isn't one is a warning. If a problem is an error, the exit status is " +
-				"1. To check signatures, use rye verify.\n\nExamples:\n\n    rye check\n    rye check tool:acme/fetch 'directive:**'\n" +
+				"1. To check signatures, use rye verify. --format sarif writes a report for code scanning, --format markdown one for a job summary.\n\nExamples:\n\n    rye check\n    rye check tool:acme/fetch 'directive:**'\n" +
 				"    rye check .ai/tools/acme --json",
 			Aka: []string{"validate", "lint"},
 			New: func() cli.Runner { return new(checkRun) }, Schema: "check/1", Output: checkAnswer{},

@@ -47,7 +47,7 @@ func Commands() []cli.Command {
 				"digest, signers, interface and permissions. Only what must change is changed: versions stay unless --update names them. Every item must " +
 				"be valid and signed as the policy requires.\n\nrye refuses and shows what would weaken the lock: another signer, an older signature " +
 				"format, wider grants, a higher risk, another source. --accept NAME allows it for one item or bundle.\n\n--check, for pipelines, changes " +
-				"nothing, uses no network, and exits with 1 if the lock is out of date. --resolve chooses versions again, and repairs a lock with the " +
+				"nothing, uses no network, and exits with 1 if the lock is out of date; with --format sarif or markdown it writes a report (see rye docs ci). --resolve chooses versions again, and repairs a lock with the " +
 				"conflict markers of a git merge. --sign REF signs items first, as rye sign does. --sign alone signs items that this key signed before " +
 				"and that have changed since: it shows the changes and asks.\n\nExamples:\n\n    rye lock\n    rye lock --check\n" +
 				"    rye lock --update acme/base\n    rye lock --sign tool:acme/fetch\n    rye lock --accept acme/base",
@@ -62,19 +62,6 @@ func Commands() []cli.Command {
 				"    rye diff old.lock new.lock --json",
 			Aka: []string{"compare", "changes", "status"},
 			New: func() cli.Runner { return new(diffRun) }, Schema: "diff/1", Output: &lockDiff{},
-		},
-		{
-			Path: "why", Group: "lock", Help: "Show why an item, a bundle or a package is locked.",
-			More: "It shows a shortest path from a root of the project, and every item that uses it directly.\n\nExamples:\n\n" +
-				"    rye why tool:rye/core/primitives/subprocess\n    rye why acme/base\n    rye why pypi:requests@2.32.3",
-			Aka: []string{"explain"},
-			New: func() cli.Runner { return new(whyRun) }, Schema: "why/1", Output: whyAnswer{},
-		},
-		{
-			Path: "tree", Group: "lock", Help: "Show the tree of locked dependencies.",
-			More: "(*) marks an item whose dependencies are shown above. --depth 1 shows the roots and what they use. -v also shows the extractors, " +
-				"which define how the files of a kind are read.\n\nExamples:\n\n    rye tree\n    rye tree directive:acme/release --depth 2",
-			New: func() cli.Runner { return new(treeRun) }, Schema: "tree/1", Output: treeAnswer{},
 		},
 		{
 			Path: "vendor", Quiet: true, Group: "lock", Help: "Copy everything locked into .ai/vendor, to be committed.",

@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/session"
@@ -30,6 +31,7 @@ import (
 type diffRun struct {
 	From string `arg:"" optional:"" name:"ref|lock" complete:"pinned" help:"Item's ref, or lock file."`
 	To   string `arg:"" optional:"" name:"lock" complete:"file" help:"Lock file to compare with; default: the project's."`
+	findings.Flag
 }
 
 // lockDiff is what is different: between two locks, or between one and the working tree.
@@ -41,6 +43,8 @@ type lockDiff struct {
 	Problems []check.Problem     `json:"problems"` // what keeps the working tree from being locked
 	Report   *diff.Report        `json:"report,omitempty"`
 	whole    bool                // nothing kept from looking at all of it
+	of       *places.Lock        // the project's
+	file     []byte              // the bytes of From
 }
 
 func (d *lockDiff) Text(t *cli.Terminal) {
@@ -62,12 +66,16 @@ func (d *lockDiff) Text(t *cli.Terminal) {
 }
 
 func (c *diffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return c.Render(a, "diff", func() (cli.Answer, error) { return c.diff(ctx, a) })
+}
+
+func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	l, err := places.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
-	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{}, Drift: []session.DriftLine{}, Problems: []check.Problem{}}
+	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{}, Drift: []session.DriftLine{}, Problems: []check.Problem{}, of: l, file: l.File}
 	ref, refErr := model.ParseRef(c.From)
 	switch {
 	case c.From != "" && (refErr != nil || c.To != ""):
@@ -89,15 +97,15 @@ func (c *diffRun) locks(ctx context.Context, l *places.Lock, ans *lockDiff) erro
 	if err != nil {
 		return err
 	}
-	from, err := otherLock(ctx, l, c.From, objects)
+	from, file, err := otherLock(ctx, l, c.From, objects)
 	if err != nil {
 		return err
 	}
-	ans.From, ans.To = c.From, l.LockPath()
+	ans.From, ans.To, ans.file = c.From, l.LockPath(), file
 	var to *lock.Side
 	if c.To != "" {
 		ans.To = c.To
-		to, err = otherLock(ctx, l, c.To, objects)
+		to, _, err = otherLock(ctx, l, c.To, objects)
 	} else if err = l.NeedLock(); err == nil {
 		to, err = lock.NewSide(ctx, l.Old, l.Id(), workspace.SetOptions(objects))
 	}
@@ -107,21 +115,21 @@ func (c *diffRun) locks(ctx context.Context, l *places.Lock, ans *lockDiff) erro
 	return ans.compare(ctx, from, to)
 }
 
-// otherLock reads a lock that isn't the project's.
-func otherLock(ctx context.Context, l *places.Lock, name string, objects lock.Source) (*lock.Side, error) {
+// otherLock reads a lock that isn't the project's, and returns its bytes too.
+func otherLock(ctx context.Context, l *places.Lock, name string, objects lock.Source) (*lock.Side, []byte, error) {
 	s := l.App.Absolute(cli.Setting{Value: name})
 	if s.Err != nil {
-		return nil, s.Err
+		return nil, nil, s.Err
 	}
 	hint := []string{"rye diff tool:ID", "git show main:rye.lock > old.lock"}
 	b, err := osfile.ReadSmall(s.Value, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		f := fault.Of(err)
 		f.Hint = hint
-		return nil, f
+		return nil, nil, f
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	read, err := lockfile.Parse(b)
 	if err != nil {
@@ -129,9 +137,10 @@ func otherLock(ctx context.Context, l *places.Lock, name string, objects lock.So
 		if f.Code == fault.LockMismatch {
 			f.Hint = hint // the project's lock needs no mending
 		}
-		return nil, f
+		return nil, nil, f
 	}
-	return lock.NewSide(ctx, read, cas.Sum(b), workspace.SetOptions(objects))
+	side, err := lock.NewSide(ctx, read, cas.Sum(b), workspace.SetOptions(objects))
+	return side, b, err
 }
 
 func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
@@ -157,7 +166,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 	r.Update, r.Toolchain = []string{lock.Library}, session.Toolchain(l.Lock, places.MachineHost(l.App))
 	made, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
-		ans.Problems = append(ans.Problems, problems(ctx, l, closed)...)
+		ans.Problems = append(ans.Problems, Problems(ctx, l, closed)...)
 		return drift(ctx, l, ans)
 	}
 	if errors.Is(err, workspace.ErrElsewhere) {
@@ -186,7 +195,7 @@ func drift(ctx context.Context, l *places.Lock, ans *lockDiff, refs ...model.Ref
 // diffItem compares one item.
 func diffItem(ctx context.Context, l *places.Lock, ref model.Ref, ans *lockDiff) error {
 	if l.Old.Pin(ref) == nil {
-		return notLocked(ctx, l, ref.String())
+		return NotLocked(ctx, l, ref.String())
 	}
 	if err := l.Look(ctx); err != nil {
 		return err

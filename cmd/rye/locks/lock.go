@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -41,6 +42,7 @@ type lockRun struct {
 	User      bool     `help:"Lock the user space, for use outside projects."`
 	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
+	findings.Flag
 	state cas.Digest // for --check: what there was before the lock was made
 	yaml  []byte     // the new rye.yaml, which is written before the lock; nil if it stays
 }
@@ -50,6 +52,7 @@ type LockAnswer struct {
 	Problems []check.Problem  `json:"problems"`
 	Signed   []signs.SignLine `json:"signed"`
 	Warnings []string         `json:"warnings"`
+	old      *places.Lock     // that there was; nil if it wasn't read
 }
 
 func newLockAnswer(c *lockRun) *LockAnswer {
@@ -127,7 +130,13 @@ func Relock(ctx context.Context, a *cli.App) (bool, error) {
 
 func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	run := func() (cli.Answer, error) { return c.lock(ctx, a) }
-	if c.Check || c.DryRun {
+	if c.Check {
+		return c.Render(a, "lock --check", run)
+	}
+	if c.Format != "" && c.Format != "text" {
+		return nil, fault.New(fault.Validation, "--format %s needs --check", c.Format).Try("rye lock --check --format " + c.Format)
+	}
+	if c.DryRun {
 		return run() // which changes nothing, and so doesn't offer to
 	}
 	return signs.Meet(ctx, a, "", nil, run)
@@ -161,7 +170,7 @@ func (c *lockRun) lock(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer l.Close()
-	l.AllowUser = c.AllowUser && !c.User
+	l.AllowUser, ans.old = c.AllowUser && !c.User, l
 	if !c.Check {
 		err = l.Open()
 	} else if err := l.NeedLock(); err != nil {
@@ -215,7 +224,7 @@ func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cl
 		return ans, nil
 	}
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
-		ans.Problems = append(ans.Problems, problems(ctx, l, closed)...)
+		ans.Problems = append(ans.Problems, Problems(ctx, l, closed)...)
 		f := fault.Of(err)
 		// rye lock alone knows neither the new rye.yaml nor the user space.
 		if refs, ok := closed.Unsigned(); ok && c.yaml != nil {
@@ -320,8 +329,8 @@ func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockf
 // errUnsigned stops a dry run where items would be signed.
 var errUnsigned = errors.New("items aren't signed yet")
 
-// problems returns everything that keeps the project from being locked, as rye check reports it.
-func problems(ctx context.Context, l *places.Lock, err error) (lines []check.Problem) {
+// Problems returns everything that keeps the project from being locked, as rye check reports it.
+func Problems(ctx context.Context, l *places.Lock, err error) (lines []check.Problem) {
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		for _, p := range closed.Problems {
 			line := problem(l, p, check.Error)

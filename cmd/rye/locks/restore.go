@@ -91,7 +91,7 @@ func (c *restoreRun) pins(ctx context.Context, l *places.Lock) (pins []lockfile.
 			}
 		}
 		if !found {
-			return nil, notLocked(ctx, l, text)
+			return nil, NotLocked(ctx, l, text)
 		}
 	}
 	for i, yes := range chosen {

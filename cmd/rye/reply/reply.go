@@ -20,7 +20,7 @@ func Data(schema string, ans any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(struct {
+	return Encode(struct {
 		Success bool            `json:"success"`
 		Data    json.RawMessage `json:"data"`
 	}{true, data})
@@ -40,7 +40,7 @@ func Fault(f *fault.Error, schema string, ans any) ([]byte, error) {
 		}
 		e.Details = data
 	}
-	return encode(struct {
+	return Encode(struct {
 		Success bool         `json:"success"`
 		Error   fault.Object `json:"error"`
 	}{false, e})
@@ -123,9 +123,9 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// encode marshals v as one line and escapes unprintable characters outside ASCII: the line may be shown on a
+// Encode marshals v as one line and escapes unprintable characters outside ASCII: the line may be shown on a
 // terminal, and package json leaves C1 controls and changes of direction alone.
-func encode(v any) ([]byte, error) {
+func Encode(v any) ([]byte, error) {
 	line, err := Marshal(v)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/policy"
@@ -17,9 +18,14 @@ import (
 type VerifyRun struct {
 	Items []string `arg:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
 	As    string   `placeholder:"NAME" help:"Name under which to use the one file."`
+	findings.Flag
 }
 
 func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return c.Render(a, "verify", func() (cli.Answer, error) { return c.verify(ctx, a) })
+}
+
+func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.As == "" {
 		return c.verifyItems(ctx, a)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -54,6 +55,19 @@ func (r *VerifyReport) Text(t *cli.Terminal) {
 	if r.Refused == 0 {
 		t.Note("verified %s", fault.Count(int64(len(r.Files)), "item"))
 	}
+}
+
+// Extent counts the files.
+func (r *VerifyReport) Extent() string { return fault.Count(int64(len(r.Files)), "item") }
+
+// Findings are the refused files.
+func (r *VerifyReport) Findings() (all []findings.Finding) {
+	for _, v := range r.Files {
+		if !v.Allowed {
+			all = append(all, findings.Finding{Code: v.Code, Level: findings.Error, File: v.File, Line: v.Line, Name: v.Name, Message: cmp.Or(v.Sentence, v.Message), Hint: v.Hint})
+		}
+	}
+	return all
 }
 
 // words says in a few words who signed a file, or why it is refused.
@@ -193,7 +207,7 @@ func reaches(glob, id string) bool {
 func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*signing.Evidence, *fault.Error) {
 	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
 	ans, f := refusedFile(v, t, ai.File{Space: space}, b.Err)
-	ans.Name, ans.File, ans.Hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), f.Hint
+	ans.Name, ans.File, ans.Line, ans.Hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), lockfile.LineOf(v.Lock.File, "bundles", b.ID), f.Hint
 	return ans, f
 }
 

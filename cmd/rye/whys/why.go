@@ -1,16 +1,15 @@
-package locks
+package whys
 
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -77,37 +76,11 @@ func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	ref, err := model.ParseRef(c.Name)
 	pin := l.Old.Pin(ref)
 	if err != nil || pin == nil {
-		return nil, notLocked(ctx, l, c.Name)
+		return nil, locks.NotLocked(ctx, l, c.Name)
 	}
 	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: g.path(ref.String()), UsedBy: []whyLine{}}
 	ans.UsedBy = append(ans.UsedBy, g.usersOf(ref)...)
 	return ans, nil
-}
-
-// notLocked says that the lock doesn't name something.
-func notLocked(ctx context.Context, l *places.Lock, name string) error {
-	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is not locked", name), Hint: []string{"rye tree", "rye lock"},
-		Details: map[string]any{"name": name}}
-	var names []string
-	for i := range l.Old.Pins {
-		names = append(names, l.Old.Pins[i].Ref.String())
-	}
-	for _, b := range l.Old.Bundles {
-		names = append(names, b.ID)
-	}
-	for _, a := range l.Old.Artifacts {
-		names = append(names, workspace.PackageName(a))
-	}
-	names = slices.Compact(names)     // a version of a package has many files
-	if slices.Contains(names, name) { // of items rye why doesn't ask this
-		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + fault.Quote(name)}
-	} else if in := l.BundleOf(ctx, name); in != "" {
-		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the locked bundle %q, but nothing uses it", in)}, in
-		f.Hint = []string{"rye add " + fault.Quote(name), "rye show " + fault.Quote(name)}
-	} else if meant := near.Names(name, names); len(meant) > 0 {
-		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
-	}
-	return f
 }
 
 type treeRun struct {
@@ -143,7 +116,7 @@ func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Ref != "" {
 		ref, err := model.ParseRef(c.Ref)
 		if err != nil || l.Old.Pin(ref) == nil {
-			return nil, notLocked(ctx, l, c.Ref)
+			return nil, locks.NotLocked(ctx, l, c.Ref)
 		}
 		roots = []string{c.Ref}
 	}

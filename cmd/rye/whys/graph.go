@@ -1,4 +1,4 @@
-package locks
+package whys
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
@@ -47,7 +48,7 @@ func graph(ctx context.Context, l *places.Lock) (*lockGraph, error) {
 	}
 	admit.KeepTrees()
 	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(l)})
-	if problems := problems(ctx, l, err); len(problems) > 0 {
+	if problems := locks.Problems(ctx, l, err); len(problems) > 0 {
 		return nil, unfollowed(err, problems)
 	}
 	if err != nil {

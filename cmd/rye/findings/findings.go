@@ -1,0 +1,199 @@
+package findings
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/check"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// A Level is how grave a finding is, by its name in SARIF.
+type Level string
+
+// The levels. An Error makes the exit status 1.
+const (
+	Error   Level = "error"
+	Warning Level = "warning"
+	Note    Level = "note"
+)
+
+// A Finding is one thing that a check found.
+type Finding struct {
+	Code    fault.Code
+	Level   Level
+	File    string // relative to the working directory, or absolute
+	Line    int    // 0: it is about the whole file
+	Column  int    // in characters; 0: unknown
+	Name    string // the item or bundle that it is about; may be empty
+	Message string
+	Hint    []string // commands to paste
+}
+
+// A Source is an answer that has findings.
+type Source interface {
+	cli.Answer
+	Findings() []Finding
+	Extent() string // what was looked at: "3 items"
+}
+
+// A Report is what one command found.
+type Report struct {
+	Command  string // "lock --check"
+	Version  string // of rye
+	Checked  string // what was looked at; empty if the command ended before
+	Findings []Finding
+	Fault    *fault.Error // how the command ended; nil if all is well
+}
+
+// A Flag is the flag --format of a command with findings.
+type Flag struct {
+	Format string `enum:"text,sarif,markdown" default:"text" help:"Format: ${enum}."`
+}
+
+// Render runs a command and makes its answer one of the format that was asked for.
+func (f Flag) Render(a *cli.App, command string, run func() (cli.Answer, error)) (cli.Answer, error) {
+	if f.Format == "text" || f.Format == "" {
+		return run()
+	}
+	if a.Globals.JSON {
+		return nil, fault.New(fault.Validation, "--json and --format can't be combined").Try("rye "+command+" --json", "rye "+command+" --format "+f.Format)
+	}
+	ans, err := run()
+	r := &Report{Command: command, Version: cli.ThisVersion().Version}
+	if err != nil {
+		if r.Fault = fault.Of(err); r.Fault.Line().Exit == fault.ExitInterrupted {
+			return nil, err
+		}
+	}
+	if from, ok := ans.(Source); ok {
+		r.Findings, r.Checked = from.Findings(), from.Extent()
+	}
+	root, base := projectOf(a)
+	r.explain(root)
+	for i := range r.Findings {
+		r.Findings[i].File = relative(a, base, r.Findings[i].File)
+	}
+	r.sort()
+	write := r.SARIF
+	if f.Format == "markdown" {
+		write = func() ([]byte, error) { return r.Markdown(), nil }
+	}
+	doc, failed := write()
+	if failed != nil {
+		return nil, failed
+	}
+	return document(doc), err
+}
+
+// A document is a report as an answer.
+type document []byte
+
+// Text writes it; both formats have no character that a terminal obeys.
+func (d document) Text(t *cli.Terminal) { t.Printf("%s", cli.Styled(d)) }
+
+// explain adds the fault as a finding where no other explains it.
+func (r *Report) explain(root string) {
+	if r.Fault == nil || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == Error }) {
+		return
+	}
+	file, _ := r.Fault.Details["file"].(string)
+	if path, ok := r.Fault.Details["path"].(string); ok && file == "" {
+		file = path
+	}
+	if file == "" {
+		file = filepath.Join(root, workspace.MarkerFile)
+	}
+	line, _ := r.Fault.Details["line"].(int)
+	column, _ := r.Fault.Details["column"].(int)
+	r.Findings = append(r.Findings, Finding{Code: r.Fault.Line().Code, Level: Error, File: file, Line: line, Column: column,
+		Message: strings.Join(append([]string{r.Fault.Text}, r.Fault.Why...), "; "), Hint: r.Fault.Hint})
+}
+
+func (r *Report) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Code, b.Code), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Message, b.Message))
+	})
+}
+
+// count returns how many findings have a level.
+func (r *Report) count(level Level) (n int) {
+	for _, f := range r.Findings {
+		if f.Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+// OfProblems turns problems of items into findings. place names the file of one, where that isn't Problem.File.
+func OfProblems(problems []check.Problem, place func(check.Problem) (file string, line int)) (all []Finding) {
+	for _, p := range problems {
+		f := Finding{Code: p.Code, Level: Level(p.Severity), File: p.File, Line: p.Line, Column: p.Column, Name: p.Ref, Message: p.Message}
+		if place != nil {
+			if f.File, f.Line = place(p); f.Line != p.Line {
+				f.Column = 0
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// OfChanges turns differences between locks into findings, each at its entry in the older one.
+func OfChanges(changes []lockfile.Change, level func(lockfile.Change) Level, text func(lockfile.Change) string, file string, content []byte) (all []Finding) {
+	for _, c := range changes {
+		all = append(all, Finding{Code: fault.LockMismatch, Level: level(c), File: file, Line: c.Line(content), Name: c.Name, Message: text(c)})
+	}
+	return all
+}
+
+// projectOf returns the project's root, or the working directory, and the directory that places are relative to: the
+// one that holds .git, which is what code scanning calls the root, else the project's root.
+func projectOf(a *cli.App) (root, base string) {
+	root = a.Absolute(cli.Setting{Value: "."}).Value
+	if p, err := places.Paths(a).FindProject(); err == nil && p.Root != "" {
+		root = p.Root
+	}
+	for dir := root; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return root, dir
+		}
+		if dir == filepath.Dir(dir) {
+			return root, root
+		}
+	}
+}
+
+// relative returns the path of a file below base, with slashes. Of one that isn't below it only the name is left: its
+// directories are this machine's. A file on no disk keeps the name that begins with its space.
+func relative(a *cli.App, base, file string) string {
+	full := a.Absolute(cli.Setting{Value: file})
+	if full.Err != nil {
+		return filepath.ToSlash(file)
+	}
+	bases := []string{base}
+	if real, err := filepath.EvalSymlinks(base); err == nil {
+		bases = append(bases, real)
+	}
+	for _, dir := range bases {
+		if rel, err := filepath.Rel(dir, full.Value); err == nil && filepath.IsLocal(rel) {
+			if label, _, ok := strings.Cut(file, "/"); ok && strings.HasPrefix(label, lockfile.System) {
+				break // the space of a bundle
+			}
+			return filepath.ToSlash(rel)
+		}
+	}
+	if filepath.IsAbs(file) {
+		return "../" + filepath.Base(file)
+	}
+	return filepath.ToSlash(file)
+}

@@ -1,0 +1,108 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// mostRows is how many findings a summary lists: GitHub refuses one of more than 1 MiB.
+const mostRows = 200
+
+// Markdown returns the report as a section of a job summary.
+func (r *Report) Markdown() []byte {
+	var b strings.Builder
+	word := "passed"
+	if r.Fault != nil {
+		word = "failed"
+	}
+	fmt.Fprintf(&b, "### rye %s: %s\n\n", r.Command, word)
+	if r.Fault != nil {
+		fmt.Fprintf(&b, "%s: %s\n\n", Code(string(r.Fault.Line().Code)), Code(r.Fault.Text))
+	}
+	if r.Checked != "" {
+		fmt.Fprintf(&b, "Checked %s: ", Code(r.Checked))
+	}
+	fmt.Fprintf(&b, "%s, %s, %s\n", fault.Count(int64(r.count(Error)), "error"), fault.Count(int64(r.count(Warning)), "warning"),
+		fault.Count(int64(r.count(Note)), "note"))
+	var rows [][]string
+	var hints []string
+	for i, f := range r.Findings {
+		hints = append(hints, f.Hint...)
+		if i >= mostRows {
+			continue
+		}
+		place := f.File
+		if f.Line > 0 {
+			place = fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		rows = append(rows, []string{string(f.Level), Code(string(f.Code)), Code(place), Code(f.Name), Code(f.Message)})
+	}
+	Table(&b, []string{"level", "rule", "file", "name", "finding"}, rows)
+	if more := len(r.Findings) - mostRows; more > 0 {
+		fmt.Fprintf(&b, "\nand %d more\n", more)
+	}
+	if r.Fault != nil {
+		hints = append(hints, r.Fault.Hint...)
+	}
+	var said []string
+	for _, h := range hints {
+		if len(said) < fault.MaxLines && !slices.Contains(said, h) {
+			said = append(said, h)
+		}
+	}
+	if len(said) > 0 {
+		b.WriteString("\nNext:\n\n")
+	}
+	for _, h := range said {
+		fmt.Fprintf(&b, "- %s\n", Code(h))
+	}
+	b.WriteString("\n")
+	return []byte(b.String())
+}
+
+// Table writes a table; without rows nothing. Cells are Markdown.
+func Table(b *strings.Builder, head []string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("\n| " + strings.Join(head, " | ") + " |\n|" + strings.Repeat("---|", len(head)) + "\n")
+	for _, row := range rows {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+	}
+}
+
+// Code returns a text from outside as code on one line, in Markdown. In a code span nothing is markup but a backtick,
+// and in a table a pipe; a backslash before a pipe is read in two ways. A text that has any of these, or a character
+// that isn't printable, is a <code> element in which all that could be markup is a character reference.
+func Code(text string) string {
+	odd := func(r rune) bool {
+		return strings.ContainsRune("`|\\", r) || r == utf8.RuneError || !unicode.IsPrint(r)
+	}
+	switch {
+	case text == "":
+		return ""
+	case !strings.ContainsFunc(text, odd) && strings.TrimSpace(text) == text:
+		return "`" + text + "`"
+	}
+	var b strings.Builder
+	b.WriteString("<code>")
+	for _, r := range text {
+		switch {
+		case r == '\n':
+			b.WriteString("&#92;n")
+		case r == utf8.RuneError || !unicode.IsPrint(r):
+			fmt.Fprintf(&b, "&#92;u&#123;%x&#125;", r)
+		case r >= utf8.RuneSelf || r == ' ' || r == '/' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z':
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "&#%d;", r)
+		}
+	}
+	b.WriteString("</code>")
+	return b.String()
+}

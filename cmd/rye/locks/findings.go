@@ -1,0 +1,68 @@
+package locks
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/ai/check"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/findings"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock/change"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// Extent counts the pins.
+func (c *LockAnswer) Extent() string { return fault.Count(int64(c.Pins), "pin") }
+
+// Findings are the problems, and what is different in a lock that is out of date.
+func (c *LockAnswer) Findings() []findings.Finding {
+	all := ofProblems(c.old, c.Problems)
+	if c.old == nil || !c.Changed {
+		return all
+	}
+	level := func(lockfile.Change) findings.Level { return findings.Error }
+	return append(all, findings.OfChanges(c.Changes, level, change.ChangeText, c.old.LockPath(), c.old.File)...)
+}
+
+// Extent names what is compared.
+func (d *lockDiff) Extent() string { return filepath.Base(d.From) + " and the " + filepath.Base(d.To) }
+
+// Findings are the differences. Those that weaken the lock are warnings.
+func (d *lockDiff) Findings() []findings.Finding {
+	all := ofProblems(d.of, d.Problems)
+	for _, l := range d.Drift {
+		f := findings.Finding{Code: fault.LockMismatch, Level: findings.Note, Name: l.Ref, Message: l.Kind + " " + l.File, File: filepath.Join(d.of.DotAI, filepath.FromSlash(l.File))}
+		if l.Only != "" {
+			f.Message += ", only " + strings.ReplaceAll(l.Only, "-", " ")
+		}
+		if l.File == "" { // an extractor from elsewhere
+			f.File, f.Message = d.of.LockPath(), l.Kind+" "+l.Ref
+		}
+		all = append(all, f)
+	}
+	level := func(c lockfile.Change) findings.Level {
+		if c.Weakens() {
+			return findings.Warning
+		}
+		return findings.Note
+	}
+	return append(all, findings.OfChanges(d.Changes, level, change.ChangeText, d.From, d.file)...)
+}
+
+// ofProblems places problems: one in a file of a bundle is at the bundle's entry in the lock.
+func ofProblems(l *places.Lock, problems []check.Problem) []findings.Finding {
+	return findings.OfProblems(problems, func(p check.Problem) (string, int) {
+		if id, ok := strings.CutPrefix(p.Space, lockfile.System); ok && l != nil && l.File != nil {
+			return l.LockPath(), lockfile.LineOf(l.File, "bundles", id)
+		}
+		if l == nil || filepath.IsAbs(p.File) {
+			return p.File, p.Line
+		}
+		if l.User {
+			return filepath.Join(l.DotAI, strings.TrimPrefix(p.File, workspace.MarkerDir+"/")), p.Line
+		}
+		return filepath.Join(l.Dir, filepath.FromSlash(p.File)), p.Line
+	})
+}

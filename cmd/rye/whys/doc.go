@@ -1,0 +1,2 @@
+// Package whys has the commands that explain a lock: why and tree.
+package whys
