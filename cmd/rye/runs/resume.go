@@ -14,7 +14,7 @@ import (
 )
 
 type resumeRun struct {
-	Thread    string   `arg:"" complete:"thread" help:"Thread id."`
+	Thread    string   `arg:"" complete:"thread" help:"Thread id, or the beginning of one."`
 	Message   string   `short:"m" placeholder:"TEXT" sep:"none" help:"Continue a thread that has ended: say TEXT to the model."`
 	Limit     []string `placeholder:"NAME=N" sep:"none" help:"Limit to use from here on (repeatable)."`
 	Allow     []string `placeholder:"REF" sep:"none" help:"Approve calls of this tool beforehand (glob, repeatable)."`
@@ -37,8 +37,8 @@ func (c *handoffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // carried goes on with the work of a thread in a new one.
-func carried(ctx context.Context, a *cli.App, e *thread.Engine, o *carry.Order) (cli.Answer, error) {
-	r, err := carry.Go(ctx, e, &operate.Desk{Registry: e.Registry, Ledger: e.Ledger, Now: e.Now, Root: filepath.Dir(filepath.Dir(e.Dir))}, o)
+func carried(ctx context.Context, a *cli.App, e *thread.Engine, d *operate.Desk, o *carry.Order) (cli.Answer, error) {
+	r, err := carry.Go(ctx, e, d, o)
 	if r == nil {
 		return nil, Reworded(a, err)
 	}
@@ -67,10 +67,15 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	live := v.Live()
+	desk := &operate.Desk{Registry: engine.Registry, Ledger: engine.Ledger, Now: a.Now, Root: filepath.Dir(filepath.Dir(engine.Dir))}
 	if c.Message != "" || c.handoff {
-		return carried(ctx, a, engine, &carry.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
+		return carried(ctx, a, engine, desk, &carry.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
 	}
-	r, err := engine.Resume(ctx, &thread.Resume{Thread: c.Thread, Limits: c.Limit, Approver: approver, Live: live})
+	row, err := desk.Find(ctx, c.Thread)
+	if err != nil {
+		return nil, err
+	}
+	r, err := engine.Resume(ctx, &thread.Resume{Thread: row.ID, Limits: c.Limit, Approver: approver, Live: live})
 	if err != nil {
 		return nil, broken(a, r, err)
 	}
