@@ -3,6 +3,7 @@ package detach
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -92,14 +93,24 @@ func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now 
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := json.Marshal(c.Inputs)
-	if err != nil {
-		return nil, nil, err
+	inputs := make(map[string]any, len(c.Inputs))
+	for name, given := range c.Inputs {
+		b, err := json.Marshal(given)
+		if err == nil {
+			inputs[name], err = jcs.Parse(b)
+		}
+		if err != nil {
+			return nil, nil, invalidInput(name, err)
+		}
 	}
-	v, err := jcs.Parse(b)
-	if err != nil {
-		return nil, nil, err
-	}
-	inputs, _ := v.(map[string]any)
 	return &Above{Parent: c.Parent, Most: c.Most, Part: c.Part, Chosen: c.Chosen, Chain: chain}, inputs, nil
+}
+
+// invalidInput is the error of a value that is JSON to its sender and none here, as a number beyond all.
+func invalidInput(name string, err error) error {
+	why := err.Error()
+	if at, ok := errors.AsType[*jcs.SyntaxError](err); ok {
+		why = at.Msg
+	}
+	return fault.New(fault.Validation, "the input %q is invalid: %s", name, why).From(err).On("field", name)
 }

@@ -3,9 +3,11 @@ package detach_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,8 +83,8 @@ func TestChild(t *testing.T) {
 		"late":                 {1, "acme/step", "rye.lock", 61 * time.Minute, nil, fault.Expired},
 		"of another thread":    {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Thread = "acme/step-1795000001-zzzzz" }, fault.Denied},
 		"without tokens":       {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Tokens = nil }, fault.Denied},
-		"with a number beyond": {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Inputs["n"] = json.Number("1e999") }, ""},
-		"with no number":       {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Inputs["n"] = json.Number("x") }, ""},
+		"with a number beyond": {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Inputs["n"] = json.Number("1e999") }, fault.Validation},
+		"with no number":       {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Inputs["n"] = json.Number("x") }, fault.Validation},
 	} {
 		j, err := detach.Parse(text)
 		if err != nil {
@@ -92,8 +94,11 @@ func TestChild(t *testing.T) {
 			c.change(j)
 		}
 		_, _, err = j.Take(keytest.Seeded(c.machine).Public(), model.Ref{Kind: "directive", ID: c.directive}, cas.Sum([]byte(c.lock)), noon.Add(c.after))
-		if err == nil || c.code != "" && fault.CodeOf(err) != c.code {
+		if fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
+		}
+		if c.code == fault.Validation && (!strings.Contains(err.Error(), `input "n"`) || !strings.Contains(fmt.Sprint(fault.Of(err).Object().Details), "field:n")) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
