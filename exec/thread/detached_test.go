@@ -65,7 +65,7 @@ func (d *doomed) runJob() int {
 	}
 	began := false
 	r, err := e.Run(context.Background(), &thread.Start{Directive: ref, Inputs: params.Values(inputs), Model: job.Child.Model, Limits: job.Child.Limits, Above: above,
-		ID: job.Thread, Began: func(limits.Set) { word.Thread, began = job.Thread, true; _ = detach.Tell(os.Stdout, word) }})
+		ID: job.Thread, Began: func(limits.Set) error { word.Thread, began = job.Thread, true; return detach.Tell(os.Stdout, word) }})
 	if err != nil && !began {
 		return fail(err)
 	}

@@ -64,10 +64,10 @@ type Start struct {
 	Principal string
 	Approver  *approve.Approver // of calls that need an approval; nil: there is none
 	Live      Live
-	ID        string           // of the new thread; "" for one that is made here
-	Above     *detach.Above    // of a child that another process has started; nil for none
-	After     *plan.After      // the thread whose work it goes on with; nil for none
-	Began     func(limits.Set) // is called with its limits when the thread is registered and has a budget and a record; may be nil
+	ID        string                 // of the new thread; "" for one that is made here
+	Above     *detach.Above          // of a child that another process has started; nil for none
+	After     *plan.After            // the thread whose work it goes on with; nil for none
+	Began     func(limits.Set) error // is called with its limits when it is registered and has a budget and a record; an error ends it
 
 	parent  *thread          // that starts this one
 	under   string           // the thread above, if this process doesn't drive it
@@ -151,7 +151,9 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 		err = t.open(ctx)
 	}
 	if err == nil && t.Began != nil {
-		t.Began(t.limits)
+		if err = t.Began(t.limits); err != nil {
+			err = t.fail(ctx, errors.Join(err, t.append(true, transcript.Failed{Error: *results.Recorded(fault.Of(err))}, transcript.Checkpoint{}), t.recorder.Close()))
+		}
 	}
 	return t, err
 }
@@ -189,10 +191,15 @@ func (t *thread) open(ctx context.Context) error {
 		err = t.record(ctx)
 	}
 	if err != nil {
-		ctx := context.WithoutCancel(ctx)
-		return errors.Join(err, t.money.End(ctx, true, t.Now()), t.seat.Leave(ctx, registry.Failed, ""))
+		return t.fail(ctx, err)
 	}
 	return nil
+}
+
+// fail ends a thread that never ran.
+func (t *thread) fail(ctx context.Context, err error) error {
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(err, t.money.End(ctx, true, t.Now()), t.seat.Leave(ctx, registry.Failed, ""))
 }
 
 // register makes this process the driver of the new thread.

@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
@@ -34,11 +35,8 @@ type Resume struct {
 // Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript until that
 // ends. An error says that it doesn't go on; what became of it is in the result.
 func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
-	row, err := results.Last(ctx, e.Registry, r.Thread)
+	row, err := (&ending.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx, e.Registry, r.Thread)
 	if err != nil {
-		return nil, err
-	}
-	if err := row.Gone(); err != nil {
 		return nil, err
 	}
 	t, err := e.remember(ctx, row.Dir())

@@ -159,10 +159,11 @@ func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.ID = d.job.Thread
-	s.Began = func(l limits.Set) {
+	s.Began = func(l limits.Set) error {
 		detach.Bound(ctx, cancel, own.Memory, own.Processes, l.Duration)
 		d.was = true
 		_ = detach.Tell(d.out, &detach.Word{Thread: s.ID, Process: os.Getpid()}) // its starter may be gone: the thread goes on
+		return nil
 	}
 	return ctx, nil
 }

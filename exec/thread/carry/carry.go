@@ -18,11 +18,11 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/drive"
+	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/handoff"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
@@ -67,7 +67,6 @@ type work struct {
 	engine *thread.Engine
 	order  *Order
 	row    *registry.Thread
-	kernel *exec.Kernel
 	*record
 	rest     limits.Set
 	settings *handoff.Settings
@@ -104,6 +103,13 @@ func (w *work) find(ctx context.Context, d *operate.Desk) error {
 	if err != nil {
 		return err
 	}
+	next, err := w.writer().Holder(ctx, w.engine.Registry, row)
+	if err != nil {
+		return err
+	}
+	if next.ID != row.ID {
+		return follows(next, row)
+	}
 	if err := row.Gone(); err != nil {
 		return err
 	}
@@ -122,13 +128,21 @@ func (w *work) find(ctx context.Context, d *operate.Desk) error {
 	return f.Because("a thread that runs can't go on in another").Try("rye thread wait " + words)
 }
 
+// follows refuses a second thread that goes on with the work of one.
+func follows(next, row *registry.Thread) error {
+	return fault.New(fault.Conflict, "the thread %s goes on with the work of %s", next.ID, row.ID).On("thread", next.ID).Try("rye thread show " + fault.Quote(next.ID))
+}
+
+func (w *work) writer() *ending.Writer {
+	return &ending.Writer{Kernel: w.engine.Session.Kernel, Program: w.engine.Program, Now: w.engine.Now, Hook: w.engine.Hook}
+}
+
 // read reads the record of the old thread, which must be intact.
 func (w *work) read(ctx context.Context) error {
 	k, err := w.engine.Session.Kernel()
 	if err != nil {
 		return err
 	}
-	w.kernel = k
 	id, dir := w.row.ID, w.row.Dir()
 	report, err := transcript.Verify(ctx, dir, transcript.Check{Keys: []key.Public{k.Machine.Public()}, Thread: id, Unfinished: !w.row.State.Ended()})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -179,10 +193,10 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 			return nil, nil, err
 		}
 		release = sync.OnceFunc(release)
-		if next, err := results.Follower(ctx, e.Registry, row.ID); err != nil || next != nil {
+		if next, err := results.Begun(ctx, e.Registry, row.ID); err != nil || next != nil {
 			release()
 			if err == nil {
-				err = fault.New(fault.Conflict, "the thread %s goes on with the work of %s", next.ID, row.ID).On("thread", next.ID).Try("rye thread show " + fault.Quote(next.ID))
+				err = follows(next, row)
 			}
 			return nil, nil, err
 		}
@@ -193,14 +207,19 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 		if err != nil {
 			return nil, nil, err
 		}
-		left := false
-		begun = func(id string) error { left = true; return w.handOver(done, seat, id) }
-		stop = func() error {
-			if left {
-				return nil
+		state, next := registry.Interrupted, ""
+		left := func() error { return seat.Leave(done, state, next) }
+		begun = func(id string) error {
+			err := w.writer().HandOver(done, seat, id)
+			if err == nil {
+				state, next = registry.Continued, id
+				if left() == nil { // else later: its record says so already
+					left = func() error { return nil }
+				}
 			}
-			return seat.Leave(done, registry.Interrupted, "")
+			return err
 		}
+		stop = func() error { return left() }
 		if err := e.Ledger.Do(ctx, ledger.Close(row.ID, seat.Epoch, e.Now())); err != nil && fault.CodeOf(err) != fault.NotFound {
 			return nil, nil, errors.Join(err, stop())
 		}
@@ -212,21 +231,6 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 		return nil, nil, errors.Join(err, stop())
 	}
 	return begun, stop, nil
-}
-
-// handOver ends the old thread: the new one has its work.
-func (w *work) handOver(ctx context.Context, seat *drive.Seat, next string) error {
-	k := w.kernel
-	out, err := transcript.Open(seat.Dir, seat.Driver(k, w.engine.Program), transcript.Options{Key: k.Machine, Now: w.engine.Now, Guard: seat.Guard})
-	if err != nil {
-		return err
-	}
-	_, err = out.Append(transcript.HandedOff{Next: next, Reason: "handoff", Cost: w.used}, transcript.Checkpoint{Turn: w.used.Turns})
-	if err = errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	_ = results.Summarise(ctx, seat.Dir, k.Machine.Public(), results.Continued) // nothing needs it
-	return seat.Leave(ctx, registry.Continued, next)
 }
 
 // summarise has a thread summarise what was said. Without a summary the last messages have to do.
@@ -266,12 +270,10 @@ func (w *work) run(ctx context.Context, begun func(id string) error) (*thread.Re
 		return nil, err
 	}
 	id := registry.NewID(ref.ID, w.engine.Now())
-	var late error
-	r, err := w.engine.Run(ctx, &thread.Start{Directive: ref, Inputs: params.Values(w.started.Given), Model: w.started.Model,
+	return w.engine.Run(ctx, &thread.Start{Directive: ref, Inputs: params.Values(w.started.Given), Model: w.started.Model,
 		Principal: w.order.Principal, Approver: w.order.Approver, Live: w.order.Live, ID: id,
 		After: &plan.After{Thread: w.row.ID, Under: w.row.Parent, Foreign: w.foreign, Caps: caps, Limits: w.rest, Messages: w.first},
-		Began: func(limits.Set) { late = begun(id) }})
-	return r, errors.Join(err, late)
+		Began: func(limits.Set) error { return begun(id) }})
 }
 
 // first returns the messages that the new thread begins with.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 const graph = `version: "1.0.0"
@@ -266,60 +268,86 @@ func (w *world) failing(n int) (heal func() bool) {
 	}
 }
 
-// TestFaults: whichever change of the books fails while a thread goes on with another's work, at most one does, and the work can
-// be gone on with afterwards.
+// TestFaults: whichever change of the books or of a record fails while a thread goes on with another's work, either the new one
+// has it and the old one is continued, or the new one hasn't run; and it can be gone on with afterwards, by the old name.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]string{"config/coordination.yaml": summedBy("null")})
-	w.server.Handle(stepping("acme/echo"))
+	for name, o := range map[string]Order{"message": {Message: "More."}, "handoff": {Handoff: true, Limits: []string{"turns=3"}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newWorld(t, map[string]string{"config/coordination.yaml": summedBy("null")}).faults(o)
+		})
+	}
+}
+
+func (w *world) faults(o Order) {
+	t, step := w.t, stepping("acme/echo")
+	var asked atomic.Int64
+	w.server.Handle(func(q *modeltest.Request) modeltest.Turn { asked.Add(1); return step(q) })
 	by := 1
 	if testing.Short() {
 		by = 5 // fewer of them
 	}
-	for _, o := range []Order{{Message: "More."}, {Handoff: true, Limits: []string{"turns=3"}}} {
-		failed := 0
-		for n := 1; ; n += by {
-			s := thread.Start{}
-			if o.Handoff {
-				s.Limits = []string{"turns=1"}
-			}
-			o.Thread = w.run(s).Thread
-			heal := w.failing(n)
-			r, err := w.carry(o)
-			if !heal() {
-				if err != nil || !r.Success {
-					t.Errorf("%+v, %v", r, err)
-				}
-				break
-			}
-			failed++
-			if err != nil && !errors.Is(err, errFull) {
-				t.Errorf("change %d: %v", n, err)
-			}
-			if all := w.after(o.Thread); len(all) > 1 {
-				t.Fatalf("change %d: %v", n, all)
-			}
-			last, err := w.desk().Last(t.Context(), o.Thread)
-			must(t, err)
-			if _, err := os.Stat(filepath.Join(last.Dir(), "transcript.jsonl")); err != nil && last.ID != o.Thread {
-				continue // the new one had not begun
-			}
-			if last.State.Ended() {
-				r, err = w.carry(Order{Thread: o.Thread, Message: "Again.", Limits: []string{"turns=6"}})
-			} else {
-				r, err = w.carry(Order{Thread: o.Thread, Handoff: true, Limits: []string{"turns=6"}})
-			}
-			if err == nil && !r.Success || err != nil && fault.CodeOf(err) != fault.Integrity {
-				t.Errorf("change %d, then %+v: %+v, %v", n, last, r, err)
-			}
-			if err != nil { // nothing of the new one's record was signed yet: it goes on itself
-				if r, err := w.engine.Resume(t.Context(), &thread.Resume{Thread: last.ID}); last.ID == o.Thread || err != nil || !r.Success {
-					t.Errorf("change %d, then %+v: %+v, %v", n, last, r, err)
-				}
-			}
+	failed, unrun := 0, 0
+	for n := 1; ; n += by {
+		s := thread.Start{}
+		if o.Handoff {
+			s.Limits = []string{"turns=1"}
 		}
-		if failed < 3 {
-			t.Errorf("%d changes failed", failed)
+		o.Thread = w.run(s).Thread
+		heal := w.failing(n)
+		asked.Store(0)
+		r, err := w.carry(o)
+		if !heal() {
+			if err != nil || !r.Success {
+				t.Errorf("%+v, %v", r, err)
+			}
+			break
 		}
+		failed++
+		if err != nil && !errors.Is(err, errFull) {
+			t.Errorf("change %d: %v", n, err)
+		}
+		all := w.after(o.Thread)
+		if len(all) > 1 {
+			t.Fatalf("change %d: %v", n, all)
+		}
+		if ran := asked.Load() > 0; ran && (r == nil || o.Handoff && w.row(o.Thread).State != registry.Continued) {
+			t.Errorf("change %d: %+v, %+v", n, w.row(o.Thread), r)
+		} else if !ran {
+			unrun++
+		}
+		w.goesOn(n, o, all)
+	}
+	if failed < 3 || unrun < 3 {
+		t.Errorf("%d changes failed, %d of them before anything ran", failed, unrun)
+	}
+}
+
+// goesOn has a thread whose work was to go on elsewhere go on, by its own id: there is one successor at most that does.
+func (w *world) goesOn(n int, o Order, all []*registry.Thread) {
+	w.t.Helper()
+	last, err := w.desk().Last(w.t.Context(), o.Thread)
+	must(w.t, err)
+	if !o.Handoff && len(all) == 1 && all[0].State == registry.Interrupted && transcript.Exists(all[0].Dir()) {
+		o.Thread, last = all[0].ID, all[0] // the old one had ended before
+	}
+	var state string
+	if last.State.Ended() {
+		r, err := w.carry(Order{Thread: o.Thread, Message: "Again.", Limits: []string{"turns=6"}})
+		must(w.t, err)
+		state = r.Status
+	} else {
+		r, err := w.engine.Resume(w.t.Context(), &thread.Resume{Thread: o.Thread, Limits: []string{"turns=6"}})
+		if err != nil {
+			w.t.Fatalf("change %d, then %+v: %v", n, last, err)
+		}
+		state = r.Status
+	}
+	if state != thread.Completed {
+		w.t.Errorf("change %d, then %+v: %s", n, last, state)
+	}
+	if old := w.row(o.Thread); len(all) == 1 && o.Handoff && old.State != registry.Continued && w.row(all[0].ID).State != registry.Failed {
+		w.t.Errorf("change %d: %+v, and %+v", n, old, w.row(all[0].ID))
 	}
 }

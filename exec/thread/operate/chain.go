@@ -149,7 +149,7 @@ func (d *Desk) chain(ctx context.Context, name string) ([]*registry.Thread, erro
 	byID, after := map[string]*registry.Thread{}, map[string]*registry.Thread{}
 	for _, t := range all { // the newest first: of several that continue one thread, the first counts
 		byID[t.ID] = t
-		if t.Continues != "" {
+		if t.Continues != "" && results.Follows(t) {
 			after[t.Continues] = t
 		}
 	}

@@ -69,3 +69,14 @@ func SoFar(dir string) (*Progress, error) {
 	r.Cost = CostOf(used)
 	return &Progress{r, used}, nil
 }
+
+// Hands reports whether a thread was about to hand its work over, since its context was full.
+func Hands(dir string) bool {
+	for e, err := range transcript.Read(dir) {
+		var l transcript.Limit
+		if err == nil && e.Type == transcript.TypeLimit && e.Decode(&l) == nil && l.Action == "handoff" {
+			return true
+		}
+	}
+	return false
+}

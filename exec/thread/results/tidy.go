@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // keepReserved is how long the budget of an interrupted thread stays reserved in its parent's.
@@ -113,17 +114,41 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// Follower returns the thread that was begun to go on with the work of another one, nil if there is none. One whose beginning
-// failed is none.
+// Follower returns the thread that was begun to go on with the work of another one, nil if there is none. One that failed before
+// its first turn is none.
 func Follower(ctx context.Context, r registry.Registry, thread string) (*registry.Thread, error) {
 	rows, err := r.Threads(ctx, registry.Filter{})
 	for _, row := range slices.Backward(rows) { // the first
 		if row.Continues != thread {
 			continue
 		}
-		if _, unfinished := Of(row.Dir()); unfinished == nil || !row.State.Ended() {
+		if follows(row) {
 			return row, err
 		}
 	}
 	return nil, err
+}
+
+// follows reports whether a thread that was begun to go on with another's work does, or may.
+func follows(row *registry.Thread) bool {
+	if is, unfinished := Of(row.Dir()); unfinished == nil {
+		return is.Status != Failed || is.Cost.Turns > 0
+	}
+	return !row.State.Ended() || row.Pruned != nil
+}
+
+// Follows is that for a thread which has begun.
+func Follows(row *registry.Thread) bool {
+	return follows(row) && (row.Pruned != nil || row.Alive || transcript.Exists(row.Dir()))
+}
+
+// Begun is Follower. One that its process has left before it had a record fails first: another one may begin.
+func Begun(ctx context.Context, r registry.Registry, thread string) (*registry.Thread, error) {
+	next, err := Follower(ctx, r, thread)
+	for err == nil && next != nil && !transcript.Exists(next.Dir()) && !next.Alive {
+		if err = r.Set(ctx, next.ID, next.Epoch, registry.Failed, ""); err == nil {
+			next, err = Follower(ctx, r, thread)
+		}
+	}
+	return next, err
 }
