@@ -8,7 +8,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/carry"
 	"github.com/rye-build/rye/exec/thread/operate"
 )
@@ -36,18 +35,6 @@ func (c *handoffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.resumeRun.Run(ctx, a)
 }
 
-// carried goes on with the work of a thread in a new one.
-func carried(ctx context.Context, a *cli.App, e *thread.Engine, d *operate.Desk, o *carry.Order) (cli.Answer, error) {
-	r, err := carry.Go(ctx, e, d, o)
-	if r == nil {
-		return nil, Reworded(a, err)
-	}
-	if err != nil {
-		return nil, broken(a, r.Result, err)
-	}
-	return runAnswer{Result: *r.Result, Carried: &r.From, shown: o.Live.Text != nil}, r.Failure()
-}
-
 func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	mode := session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked}
 	s, err := Open(ctx, a, mode)
@@ -68,16 +55,9 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	live := v.Live()
 	desk := &operate.Desk{Registry: engine.Registry, Ledger: engine.Ledger, Now: a.Now, Root: filepath.Dir(filepath.Dir(engine.Dir))}
-	if c.Message != "" || c.handoff {
-		return carried(ctx, a, engine, desk, &carry.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
-	}
-	row, err := desk.Find(ctx, c.Thread)
+	r, err := carry.Go(ctx, engine, desk, &carry.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
 	if err != nil {
-		return nil, err
+		return nil, broken(a, r.Result, err)
 	}
-	r, err := engine.Resume(ctx, &thread.Resume{Thread: row.ID, Limits: c.Limit, Approver: approver, Live: live})
-	if err != nil {
-		return nil, broken(a, r, err)
-	}
-	return runAnswer{Result: *r, shown: live.Text != nil}, r.Failure()
+	return runAnswer{Result: *r.Result, Carried: r.From, shown: live.Text != nil}, r.Failure()
 }

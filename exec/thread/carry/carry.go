@@ -1,9 +1,10 @@
-// Package carry begins threads that go on with the work of others:
+// Package carry goes on with the work of threads:
 //
+//	resume                   a thread that was interrupted, under its own id
 //	resume with a message    a thread that has ended; the new one knows what was said, and what the user adds
 //	handoff                  a thread that has ended or was interrupted; the new one knows a summary and the last turns
 //
-// The new thread has the old one's directive, inputs, model and parent. It may do at most what the old one could, and has what is
+// A new thread has the old one's directive, inputs, model and parent. It may do at most what the old one could, and has what is
 // left of its limits and its budget, unless the caller raises them. A thread has one such successor at most: the next message goes
 // to that.
 package carry
@@ -41,7 +42,7 @@ import (
 // An Order says with which thread's work to go on, and how.
 type Order struct {
 	Thread    string
-	Message   string   // what the user adds; "" only for a handoff
+	Message   string   // what the user adds; "" for a resume under the same id, or a handoff
 	Handoff   bool     // with a summary in place of what was said
 	Limits    []string // NAME=VALUE, instead of what is left
 	Principal string
@@ -49,10 +50,10 @@ type Order struct {
 	Live      thread.Live
 }
 
-// A Carried is the thread that goes on, and what became of it.
+// A Carried is what became of the thread that goes on, nil if none did.
 type Carried struct {
 	*thread.Result
-	From
+	*From // nil if it is the same thread
 }
 
 // A From says with whose work a thread goes on.
@@ -74,9 +75,26 @@ type work struct {
 	summary  any
 }
 
-// Go begins the new thread, and runs it to its end. An error says that none was begun.
+// Go goes on with the work of a thread, to its end. The result is never nil.
 func Go(ctx context.Context, e *thread.Engine, d *operate.Desk, o *Order) (*Carried, error) {
+	if o.Message == "" && !o.Handoff {
+		row, err := d.Find(ctx, o.Thread)
+		if err != nil {
+			return new(Carried), err
+		}
+		r, err := e.Resume(ctx, &thread.Resume{Thread: row.ID, Limits: o.Limits, Principal: o.Principal, Approver: o.Approver, Live: o.Live})
+		return &Carried{Result: r}, err
+	}
 	w := &work{engine: e, order: o}
+	r, err := w.goOn(ctx, d)
+	if r == nil {
+		return new(Carried), err
+	}
+	return &Carried{r, &From{Old: w.row.ID, Turns: w.used.Turns, Summarised: w.summary != nil}}, err
+}
+
+// goOn begins the new thread, and runs it to its end.
+func (w *work) goOn(ctx context.Context, d *operate.Desk) (*thread.Result, error) {
 	if err := w.find(ctx, d); err != nil {
 		return nil, err
 	}
@@ -87,14 +105,11 @@ func Go(ctx context.Context, e *thread.Engine, d *operate.Desk, o *Order) (*Carr
 	if err != nil {
 		return nil, err
 	}
-	if o.Handoff {
+	if w.order.Handoff {
 		w.summarise(ctx)
 	}
 	r, err := w.run(ctx, begun)
-	if err = errors.Join(err, stop()); r == nil {
-		return nil, err
-	}
-	return &Carried{Result: r, From: From{Old: w.row.ID, Turns: w.used.Turns, Summarised: w.summary != nil}}, err
+	return r, errors.Join(err, stop())
 }
 
 // find finds the thread that has the work now, and refuses one that can't go on in a new thread.
@@ -102,13 +117,6 @@ func (w *work) find(ctx context.Context, d *operate.Desk) error {
 	row, err := d.Last(ctx, w.order.Thread)
 	if err != nil {
 		return err
-	}
-	next, err := w.writer().Holder(ctx, w.engine.Registry, row)
-	if err != nil {
-		return err
-	}
-	if next.ID != row.ID {
-		return follows(next, row)
 	}
 	if err := row.Gone(); err != nil {
 		return err
@@ -121,7 +129,11 @@ func (w *work) find(ctx context.Context, d *operate.Desk) error {
 		return nil
 	case row.State == registry.Interrupted || row.State == registry.Running && row.Dead:
 		if w.order.Handoff {
-			return nil
+			next, err := w.writer().Holder(ctx, w.engine.Registry, row)
+			if err == nil && next.ID != id {
+				err = follows(next, row)
+			}
+			return err
 		}
 		return f.Because("it goes on under its own id").Try("rye thread resume " + words)
 	}

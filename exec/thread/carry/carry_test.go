@@ -63,7 +63,7 @@ func TestRefused(t *testing.T) {
 		w.engine.Registry.Prune(t.Context(), map[string]registry.Pruned{pruned.Thread: {}}))
 	refused := func(name string, o Order, code fault.Code, text string) {
 		t.Helper()
-		if r, err := w.carry(o); r != nil || fault.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
+		if r, err := w.carry(o); r.Result != nil || fault.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		if all := w.after(o.Thread); len(all) != 0 {
@@ -210,7 +210,7 @@ func TestNotBegun(t *testing.T) {
 	old := w.run(thread.Start{Limits: []string{"turns=1"}})
 	w.write(".ai/directives/acme/asking.md", asking("acme/echo", "acme/mark")) // which Alice hasn't signed
 	w.open()
-	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); r != nil || err == nil {
+	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); r.Result != nil || err == nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if row := w.row(old.Thread); row.State != registry.Interrupted || len(w.after(old.Thread)) != 0 {
@@ -312,7 +312,7 @@ func (w *world) faults(o Order) {
 		if len(all) > 1 {
 			t.Fatalf("change %d: %v", n, all)
 		}
-		if ran := asked.Load() > 0; ran && (r == nil || o.Handoff && w.row(o.Thread).State != registry.Continued) {
+		if ran := asked.Load() > 0; ran && (r.Result == nil || o.Handoff && w.row(o.Thread).State != registry.Continued) {
 			t.Errorf("change %d: %+v, %+v", n, w.row(o.Thread), r)
 		} else if !ran {
 			unrun++

@@ -188,7 +188,7 @@ func goOn(ctx context.Context, c *call) (any, error) {
 		return nil, fault.New(fault.Validation, "message required").Try("rye docs operations")
 	}
 	r, err := carry.Go(ctx, c.engine, c.desk, o)
-	if r == nil {
+	if r.Result == nil {
 		return nil, err
 	}
 	return object{"new_thread_id": r.Thread, "new_thread_result": r.Result, "continues": r.From}, err
