@@ -26,7 +26,7 @@ func (t *thread) steps(ctx context.Context) (*loop.End, error) {
 		return nil, err
 	}
 	program := t.plan.Program
-	program.Config, program.Ask = object{"outputs": t.declaresOutputs(), "handoff_at": t.plan.Handoff.Threshold}, t.ask
+	program.Config, program.Ask = object{"outputs": len(t.plan.Says.Outputs) > 0, "handoff_at": t.plan.Handoff.Threshold}, t.ask
 	return t.Loops.Run(ctx, program)
 }
 

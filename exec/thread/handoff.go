@@ -77,18 +77,12 @@ func (t *thread) follow(ctx context.Context) (*Result, error) {
 	return r, err
 }
 
-// follower returns the thread that was begun to go on with this one: nil if there is none. Only a process has left one that died
-// before it recorded that.
-func (t *thread) follower(ctx context.Context) (*registry.Thread, error) {
-	if t.origin.Format == "" {
-		return nil, nil
-	}
-	return results.Follower(ctx, t.Registry, t.id)
-}
-
 // handTo begins the thread that goes on, or finds the one that was begun, and returns its id.
 func (t *thread) handTo(ctx context.Context) (id string, err error) {
-	row, err := t.follower(ctx)
+	var row *registry.Thread
+	if t.origin.Format != "" { // only a process has left one that died before it recorded that
+		row, err = results.Follower(ctx, t.Registry, t.id)
+	}
 	switch {
 	case err != nil:
 		return "", err

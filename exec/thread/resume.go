@@ -95,7 +95,7 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 
 // reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that it opened.
 func (t *thread) reopen(ctx context.Context, row *registry.Thread, next *limits.Set) (above ledger.Above, err error) {
-	follower, err := t.follower(ctx)
+	follower, err := results.Follower(ctx, t.Registry, t.id)
 	if err != nil {
 		return nil, err
 	}

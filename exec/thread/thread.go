@@ -117,8 +117,6 @@ func (t *thread) timeOver(ctx context.Context) error {
 	return t.stop(ctx, limit, nil)
 }
 
-func (t *thread) declaresOutputs() bool { return len(t.plan.Says.Outputs) > 0 }
-
 // newThread returns a thread that has neither a plan nor a record.
 func (e *Engine) newThread(s *Start) *thread {
 	t := &thread{Engine: e, Start: s}
@@ -199,7 +197,7 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	r := &Result{Thread: t.id, Directive: t.Directive.ID, Outputs: t.calls.Returned()}
 	why, known := ending.Of(over, r, err)
 	if !known {
-		why = r.Take(end.Value, end.Ended, end.Reason, t.declaresOutputs())
+		why = r.Take(end.Value, end.Ended, end.Reason, len(t.plan.Says.Outputs) > 0)
 	}
 	defer func() { t.tell(r.Status) }()
 	own, below := t.money.Spent()
