@@ -180,10 +180,8 @@ func (t *thread) request(args map[string]any) (*provider.Request, error) {
 		return nil, err
 	}
 	q := &provider.Request{Stream: true, Messages: t.sent}
-	if err := models.Decode(args["tools"], &q.Tools); err != nil {
-		return nil, fault.New(fault.Validation, "the loop offers tools that can't be read: %v", err)
-	}
-	return q, nil
+	q.Tools, err = t.tools.Read(args["tools"])
+	return q, err
 }
 
 // try makes one model call: what it may cost is reserved before, and settled after it.
@@ -290,8 +288,9 @@ func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, attempt, 
 	event := transcript.Request{Turn: t.turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: q.Model, Reserved: reserved,
 		Provider: transcript.Item{Ref: t.model.Provider().Ref.String(), Digest: t.model.Digest()}}
 	event.Messages, _ = results.Values(append([]provider.Message{}, q.Messages[kept:]...)).([]any)
-	if tools, _ := results.Values(q.Tools).([]any); !reflect.DeepEqual(tools, t.offered) {
-		t.offered, event.Tools = tools, tools
+	if !reflect.DeepEqual(q.Tools, t.offered) {
+		t.offered = q.Tools
+		event.Tools, _ = results.Values(q.Tools).([]any)
 	}
 	if t.requests++; t.requests > 1 && attempt == 1 {
 		return t.append(true, transcript.Checkpoint{Turn: t.turn - 1}, event)

@@ -57,7 +57,8 @@ type thread struct {
 	turn       int64
 	tokens     transcript.Cost // InputTokens and OutputTokens
 	count      models.Count    // of the last request
-	offered    []any           // the tools of the last request
+	tools      models.Tools    // of the loop
+	offered    []provider.Tool // those of the last request that was recorded
 	requests   int
 	sent       []provider.Message // that the loop sent last
 	recorded   int                // of them, how many the last recorded request has too

@@ -47,7 +47,7 @@ func (c *child) take(f *frame) error {
 	c.mu.Lock()
 	r := c.running[f.Loop]
 	if f.Start != nil {
-		r = &run{child: c, id: f.Loop, answers: make(chan *frame, 1)}
+		r = &run{child: c, id: f.Loop, answers: make(chan *frame, 1), sent: map[string][]star.Value{}}
 		c.running[f.Loop] = r
 	}
 	c.mu.Unlock()
@@ -124,8 +124,8 @@ type run struct {
 	program *starlark.Program
 	answers chan *frame
 
-	messages []star.Value // that were sent last
-	result   any          // of finish
+	sent     map[string][]star.Value // the lists that were sent last, by the parameter
+	result   any                     // of finish
 	finished bool
 }
 
@@ -188,6 +188,9 @@ var questions = map[string][]string{
 	"handoff": {"messages"}, "checkpoint": nil, "finish": {"result"},
 }
 
+// lists are the parameters that are mostly as they were the last time, and more: what was sent isn't sent again.
+var lists = map[string]bool{"messages": true, "tools": true}
+
 // errFinished ends a loop that has called finish.
 var errFinished = errors.New("finished")
 
@@ -204,8 +207,8 @@ func (r *run) call(name string, params []string, given star.Tuple, named []star.
 	args := make(map[string]any, len(params))
 	for i, p := range params {
 		var err error
-		if p == "messages" {
-			args[p], err = r.added(values[i])
+		if lists[p] {
+			args[p], err = r.added(p, values[i])
 		} else {
 			args[p], err = starlark.ToJSON(values[i])
 		}
@@ -220,35 +223,39 @@ func (r *run) call(name string, params []string, given star.Tuple, named []star.
 	return r.ask(name, args)
 }
 
-// added returns what messages are, compared with those that were sent last. They are frozen: the same value is the same message.
-func (r *run) added(v star.Value) (any, error) {
+// added returns what messages or tools are, compared with those that were sent last. They are frozen: the same value is the same
+// message.
+func (r *run) added(name string, v star.Value) (any, error) {
 	list, ok := v.(*star.List)
 	if !ok {
 		return nil, fmt.Errorf("got %s, want list", v.Type())
 	}
-	same := true
+	old, same := r.sent[name], true
 	keep := 0
 	add := []any{}
 	all := make([]star.Value, list.Len())
 	for i := range all {
 		all[i] = list.Index(i)
 		if _, ok := all[i].(*star.Dict); !ok {
-			return nil, fmt.Errorf("message %d: got %s, want dict", i, all[i].Type())
+			return nil, fmt.Errorf("%s %d: got %s, want dict", one(name), i, all[i].Type())
 		}
-		if same = same && i < len(r.messages) && all[i] == r.messages[i]; same {
+		if same = same && i < len(old) && all[i] == old[i]; same {
 			keep++
 			continue
 		}
 		m, err := starlark.ToJSON(all[i])
 		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
+			return nil, fmt.Errorf("%s %d: %w", one(name), i, err)
 		}
 		all[i].Freeze()
 		add = append(add, m)
 	}
-	r.messages = all
+	r.sent[name] = all
 	return map[string]any{"keep": keep, "add": add}, nil
 }
+
+// one is what an entry of a list is called.
+func one(list string) string { return strings.TrimSuffix(list, "s") }
 
 // ask asks the thread's process and waits for the answer.
 func (r *run) ask(name string, args map[string]any) (star.Value, error) {

@@ -42,8 +42,8 @@ type Loop struct {
 	Steps  uint64      // 0: DefaultSteps
 	Config any         // JSON's value
 	// Ask answers the questions of the loop, one at a time. Arguments and answer are JSON's values; "messages" is a
-	// []any of all messages, and "kept", an int, is how many of them stood there the last time. An error ends the loop; it is
-	// then the error of Run.
+	// []any of all messages, and "kept", an int, is how many of them stood there the last time. "tools" that are those of the
+	// last time are the same slice. An error ends the loop; it is then the error of Run.
 	Ask   func(ctx context.Context, name string, args map[string]any) (any, error)
 	Print func(text string) // what the loop prints; nil: nowhere
 }
@@ -76,7 +76,7 @@ func (h *Host) Run(ctx context.Context, l *Loop) (*End, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &running{Loop: l, process: p, frames: make(chan *frame, 16)}
+	r := &running{Loop: l, process: p, frames: make(chan *frame, 16), lists: map[string][]any{}}
 	p.add(r)
 	defer p.remove(r)
 	err = p.send(&frame{Loop: r.id, Start: &start{
@@ -250,10 +250,10 @@ func (p *process) broken(ctx context.Context) (*End, error) {
 // A running is a loop that runs.
 type running struct {
 	*Loop
-	process  *process
-	id       int64
-	frames   chan *frame
-	messages []any // that the loop sent last
+	process *process
+	id      int64
+	frames  chan *frame
+	lists   map[string][]any // that the loop sent last, by the parameter
 }
 
 // serve answers the loop until it ends.
@@ -294,9 +294,17 @@ func (r *running) answer(ctx context.Context, f *frame) ([]byte, error) {
 	if !ok || questions[f.Ask] == nil && len(args) > 0 {
 		return nil, fmt.Errorf("the loop asks for %q", f.Ask)
 	}
-	if m, ok := args["messages"].(map[string]any); ok {
-		if args["messages"], args["kept"], err = r.whole(m); err != nil {
+	for name := range lists {
+		m, ok := args[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		all, kept, err := r.whole(name, m)
+		if err != nil {
 			return nil, err
+		}
+		if args[name] = all; name == "messages" {
+			args["kept"] = kept
 		}
 	}
 	a, err := r.Ask(ctx, f.Ask, args)
@@ -306,18 +314,19 @@ func (r *running) answer(ctx context.Context, f *frame) ([]byte, error) {
 	return jcs.Append(nil, a)
 }
 
-// whole returns all messages, the new ones as the loop has sent them, and how many are old.
-func (r *running) whole(m map[string]any) (all []any, kept int, err error) {
+// whole returns a whole list, what is new as the loop has sent it, and how many entries are old.
+func (r *running) whole(name string, m map[string]any) (all []any, kept int, err error) {
+	old := r.lists[name]
 	keep, _ := jcs.Number(m["keep"])
 	add, ok := m["add"].([]any)
-	if !ok || keep < 0 || int(keep) > len(r.messages) {
-		return nil, 0, errors.New("the loop sends messages that can't be put together")
+	if !ok || keep < 0 || int(keep) > len(old) {
+		return nil, 0, fmt.Errorf("the loop sends %s that can't be put together", name)
 	}
-	if int(keep) < len(r.messages) {
-		r.messages = slices.Clip(r.messages[:int(keep)]) // Ask may have kept what follows
+	if int(keep) < len(old) {
+		old = slices.Clip(old[:int(keep)]) // Ask may have kept what follows
 	}
-	r.messages = append(r.messages, add...)
-	return r.messages, int(keep), nil
+	r.lists[name] = append(old, add...)
+	return r.lists[name], int(keep), nil
 }
 
 // cancel ends the loop. If it doesn't end at once, its child is killed.

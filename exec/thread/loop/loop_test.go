@@ -353,3 +353,36 @@ func (l *lines) wait(t *testing.T, want string) {
 		l.more.Wait()
 	}
 }
+
+// TestTools: tools that a loop doesn't change aren't sent again, and those that it changes arrive as they are.
+func TestTools(t *testing.T) {
+	var got [][]any
+	l := script(`
+def main(ctx):
+    tools = ctx.tools()
+    ctx.model([], tools)
+    ctx.model([], tools)
+    tools.append({"name": "c"})
+    ctx.model([], tools)
+    ctx.model([], tools[1:])
+    ctx.model([], list(tools))
+    ctx.model([], [])
+    return {}
+`, func(_ context.Context, name string, args object) (any, error) {
+		if name == "model" {
+			got = append(got, args["tools"].([]any))
+			return object{}, nil
+		}
+		return []any{object{"name": "a"}, object{"name": "b"}}, nil
+	})
+	if end, err := host(t, 0).Run(t.Context(), l); err != nil || end.Reason != "" {
+		t.Fatalf("%+v, %v", end, err)
+	}
+	a, b, c := object{"name": "a"}, object{"name": "b"}, object{"name": "c"}
+	if want := [][]any{{a, b}, {a, b}, {a, b, c}, {b, c}, {a, b, c}, {}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if &got[0][0] != &got[1][0] {
+		t.Error("tools that are the same were read again")
+	}
+}

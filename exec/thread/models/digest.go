@@ -2,6 +2,7 @@ package models
 
 import (
 	"encoding/json"
+	"reflect"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/thread/provider"
@@ -13,6 +14,9 @@ import (
 type Digests struct {
 	seen cas.Hasher // the canonical form up to the last message of the last request
 	had  int        // how many messages that are; 0: seen isn't used
+
+	last *provider.Request // without messages
+	rest []byte            // its canonical form
 }
 
 // Of returns the digest of what a model is asked: the canonical form of messages, options, system and tools. The model and how
@@ -35,13 +39,16 @@ func (d *Digests) Of(q *provider.Request, kept int) (cas.Digest, error) {
 		d.seen.Write(text)
 		d.had++
 	}
-	rest, err := canonical(nil, map[string]any{"options": q.Options, "system": q.System, "tools": append([]provider.Tool{}, q.Tools...)})
-	if err != nil {
-		return cas.Digest{}, err
+	if d.last == nil || !reflect.DeepEqual(d.last.Tools, q.Tools) || !reflect.DeepEqual(d.last.Options, q.Options) || d.last.System != q.System {
+		rest, err := canonical(nil, map[string]any{"options": q.Options, "system": q.System, "tools": append([]provider.Tool{}, q.Tools...)})
+		if err != nil {
+			return cas.Digest{}, err
+		}
+		d.last, d.rest = &provider.Request{Options: q.Options, System: q.System, Tools: q.Tools}, rest
 	}
 	all := d.seen.Clone()
 	all.Write([]byte("],"))
-	all.Write(rest[1:])
+	all.Write(d.rest[1:])
 	return all.Digest(), nil
 }
 

@@ -3,6 +3,8 @@ package models
 import (
 	"cmp"
 	"encoding/json"
+	"reflect"
+	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/provider"
@@ -18,7 +20,31 @@ func Messages(v any, old []provider.Message, kept int) ([]provider.Message, erro
 	if err := Decode(v, &added); err != nil {
 		return nil, fault.New(fault.Validation, "the loop sends messages that can't be read: %v", err)
 	}
-	return append(append(make([]provider.Message, 0, kept+len(added)), old[:kept]...), added...), nil
+	if kept < len(old) {
+		old = slices.Clip(old[:kept]) // a request may still have what follows
+	}
+	return append(old, added...), nil
+}
+
+// Tools are those of a loop. They are read once: mostly each request offers what the one before did.
+type Tools struct {
+	from []any
+	read []provider.Tool
+}
+
+// Read reads the tools of a loop.
+func (t *Tools) Read(v any) ([]provider.Tool, error) {
+	list, ok := v.([]any)
+	if ok && t.from != nil && reflect.DeepEqual(list, t.from) {
+		return t.read, nil
+	}
+	*t = Tools{}
+	var read []provider.Tool
+	if err := Decode(v, &read); err != nil {
+		return nil, fault.New(fault.Validation, "the loop offers tools that can't be read: %v", err)
+	}
+	*t = Tools{list, read}
+	return read, nil
 }
 
 // Size is how many bytes a value has as JSON.
