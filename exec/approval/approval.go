@@ -161,15 +161,18 @@ const KeepResult = time.Hour
 // A Filter says which requests are asked for. The zero value asks for all.
 type Filter struct {
 	ID      string
-	Open    bool   // those that haven't ended
+	Open    bool   // those that can still be answered, or used for a call
 	Thread  string // that waits
 	Project string
 }
 
 func (f *Filter) takes(r *Request) bool {
-	return (f.ID == "" || f.ID == r.ID) && (!f.Open || !r.State.Ended()) && (f.Thread == "" || f.Thread == r.Thread) &&
+	return (f.ID == "" || f.ID == r.ID) && (!f.Open || r.open()) && (f.Thread == "" || f.Thread == r.Thread) &&
 		(f.Project == "" || f.Project == r.Project)
 }
+
+// open reports whether a request can still be answered, or used for a call. Nothing follows the answer to a gate.
+func (r *Request) open() bool { return !r.State.Ended() && (r.Kind != Gate || r.State != Approved) }
 
 // Approvals are a journal of requests. They are safe for many goroutines and processes. Returned requests are the caller's.
 type Approvals interface {

@@ -136,8 +136,11 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 	return l.change(ctx, id, "claim", func(all *rows, t *Thread) error {
 		switch {
 		case t.State.Ended():
-			return fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).Permanent().
-				Try("rye thread resume " + fault.Quote(id) + " --message TEXT")
+			e := fault.New(fault.Conflict, "the thread %s has ended: %s", id, t.State).On("thread", id).Permanent()
+			if t.Kind == "graph" { // which no message continues
+				return e.Try("rye thread result " + fault.Quote(id))
+			}
+			return e.Try("rye thread resume " + fault.Quote(id) + " --message TEXT")
 		case t.Epoch != seen:
 			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread", id).On("epoch", t.Epoch)
 		case t.State == Running && l.alive(t.Driver):
