@@ -42,6 +42,16 @@ func (t *Template) Fill(doc map[string]any) (any, error) {
 	return t.fill(doc, &left)
 }
 
+// Text is Fill for what people read: a text as it is, null as nothing, all else as JSON.
+func (t *Template) Text(doc map[string]any) (string, error) {
+	left := MaxFilled
+	v, err := t.fill(doc, &left)
+	if err != nil {
+		return "", err
+	}
+	return asText(v, &left)
+}
+
 func (t *Template) fill(doc map[string]any, left *int) (any, error) {
 	switch t.kind {
 	case isPath:

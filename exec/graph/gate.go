@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -42,16 +43,12 @@ func (w *walk) gate(ctx context.Context, n *graph.Node) (*outcome, error) {
 	if n.Ask == nil {
 		return o, nil
 	}
-	text, err := n.Ask.Fill(w.doc())
+	text, err := n.Ask.Text(w.doc())
 	if err != nil {
 		o.cause, o.failed, o.next = "", fault.Of(tooMuch(err)), &n.Otherwise // what isn't asked isn't answered with yes
 		return o, nil
 	}
-	q := Question{Step: w.step, Node: n.Name, Timeout: n.Timeout}
-	if q.Text, _ = text.(string); q.Text == "" {
-		q.Text = n.Ask.String()
-	}
-	a, err := w.Ask(ctx, q)
+	a, err := w.Ask(ctx, Question{Step: w.step, Node: n.Name, Text: cmp.Or(text, n.Ask.String()), Timeout: n.Timeout})
 	if err != nil {
 		return nil, err
 	}

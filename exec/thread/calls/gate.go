@@ -1,9 +1,11 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/provider"
 )
 
@@ -11,7 +13,7 @@ import (
 func (m *Maker) Gate(id, node, text string, span time.Duration) *Call {
 	c := &Call{ToolCall: provider.ToolCall{ID: id, Name: "gate", Input: object{"node": node, "ask": text}}, Risk: "read"}
 	c.do = func(ctx context.Context) (*Outcome, error) {
-		answer, err := m.Approver.Gate(ctx, m.Thread, c.Record, m.Plan.Directive, text, m.Principal, span)
+		answer, err := m.Approver.Gate(ctx, m.Thread, c.Record, m.Plan.Directive, text, cmp.Or(m.Principal, session.User()), span)
 		return &Outcome{Value: object{"answer": answer}}, err
 	}
 	return c

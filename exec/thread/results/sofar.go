@@ -34,6 +34,8 @@ func SoFar(dir string) (*Progress, error) {
 			r.Thread, r.Directive = e.Thread, strings.TrimPrefix(p.Directive.Ref, "directive:")
 		case transcript.Request:
 			used.Turns = max(used.Turns, p.Turn)
+		case transcript.NodeStarted: // a step is a turn
+			used.Turns = max(used.Turns, p.Step)
 		case transcript.Answer:
 			used.Spend += p.Cost
 			if u := p.Usage; u != nil {
