@@ -3,8 +3,10 @@ package sbom
 import (
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/licence"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 )
@@ -108,10 +110,10 @@ func cdxLicenses(text string) []cdxLicense {
 	switch {
 	case text == "":
 		return nil
-	case known[text]:
+	case !licence.Exact(text):
+		return []cdxLicense{{License: &cdxNamed{Name: text}}}
+	case licence.Parse(text).Name == text && !strings.HasSuffix(text, "+"):
 		return []cdxLicense{{License: &cdxNamed{ID: text}}}
-	case isExpression(text):
-		return []cdxLicense{{Expression: text}}
 	}
-	return []cdxLicense{{License: &cdxNamed{Name: text}}}
+	return []cdxLicense{{Expression: text}}
 }

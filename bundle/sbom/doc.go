@@ -45,7 +45,7 @@
 //
 // # Licences
 //
-// A licence is an expression of SPDX if it reads as one and all its names are among those that are known here. Every
+// A licence is an expression of SPDX if package licence reads it as one (Exact). Every
 // other text stays what it is: a licence by name in CycloneDX, and in SPDX LicenseRef-bundle with the text. No licence is
 // NOASSERTION.
 package sbom

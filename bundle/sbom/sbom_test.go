@@ -323,7 +323,7 @@ func TestURL(t *testing.T) {
 }
 
 func TestLicense(t *testing.T) {
-	deep := strings.Repeat("(", maxNesting+1) + "MIT" + strings.Repeat(")", maxNesting+1)
+	deep := strings.Repeat("(", 21) + "MIT" + strings.Repeat(")", 21)
 	for text, want := range map[string]string{
 		"":                        "null",
 		"MIT":                     `[{"license":{"id":"MIT"}}]`,

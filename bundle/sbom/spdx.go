@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/licence"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 )
@@ -75,7 +76,7 @@ func SPDX(w io.Writer, b *bundle.Bundle, o Options) error {
 	var own []spdxLicense
 	switch {
 	case b.License == "":
-	case isExpression(b.License):
+	case licence.Exact(b.License):
 		main.Declared = b.License
 	default:
 		main.Declared = ownLicense

@@ -529,7 +529,7 @@ func bundleWords(t *testing.T, home, project string) map[string][]string {
 		"bundle rollback": {"acme", "--yes"}, "bundle remove": {"acme", "--yes"}, "bundle sbom": {"-C", dir}, "bundle attest": {"-C", dir},
 		"bundle index": {archives, "--name", "acme/all"},
 		"add":          {"-C", locked, "acme", "--from", old}, "remove": {"-C", locked, "acme"}, "update": {"-C", locked}, "outdated": {"-C", locked},
-		"lock": {"-C", locked}, "diff": {"-C", locked}, "why": {"-C", locked, "tool:acme/z"}, "tree": {"-C", locked}, "vendor": {"-C", locked},
+		"lock": {"-C", locked}, "diff": {"-C", locked}, "why": {"-C", locked, "tool:acme/z"}, "tree": {"-C", locked}, "licences": {"-C", locked}, "vendor": {"-C", locked},
 		"fetch": {"-C", locked}, "restore": {"-C", locked, "tool:acme/z"},
 	}
 }

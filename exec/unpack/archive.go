@@ -62,6 +62,9 @@ type Archive struct {
 	from reader
 }
 
+// Open opens one of the files.
+func (a *Archive) Open(path string) (io.ReadCloser, error) { return a.from.open(path) }
+
 // A reader reads an archive in its own order. Reading twice gives the same files.
 type reader interface {
 	// each visits the files that will be on disk. What visit doesn't read is skipped.

@@ -44,6 +44,11 @@ type Source interface {
 	Extent() string // what was looked at: "3 items"
 }
 
+// A tabler is a Source that has a table beside its findings, for Markdown. Cells are Markdown.
+type tabler interface {
+	Table() (head []string, rows [][]string)
+}
+
 // A Report is what one command found.
 type Report struct {
 	Command  string // "lock --check"
@@ -51,6 +56,8 @@ type Report struct {
 	Checked  string // what was looked at; empty if the command ended before
 	Findings []Finding
 	Fault    *fault.Error // how the command ended; nil if all is well
+	head     []string     // of the table beside the findings
+	rows     [][]string
 }
 
 // A Flag is the flag --format of a command with findings.
@@ -75,6 +82,9 @@ func (f Flag) Render(a *cli.App, command string, run func() (cli.Answer, error))
 	}
 	if from, ok := ans.(Source); ok {
 		r.Findings, r.Checked = from.Findings(), from.Extent()
+	}
+	if from, ok := ans.(tabler); ok {
+		r.head, r.rows = from.Table()
 	}
 	root, base := projectOf(a)
 	r.explain(root)

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// mostRows is how many findings a summary lists: GitHub refuses one of more than 1 MiB.
-const mostRows = 200
+// mostRows is how many rows a table has: GitHub refuses a summary of more than 1 MiB.
+const mostRows = 300
 
 // Markdown returns the report as a section of a job summary.
 func (r *Report) Markdown() []byte {
@@ -31,21 +31,16 @@ func (r *Report) Markdown() []byte {
 		fault.Count(int64(r.count(Note)), "note"))
 	var rows [][]string
 	var hints []string
-	for i, f := range r.Findings {
+	for _, f := range r.Findings {
 		hints = append(hints, f.Hint...)
-		if i >= mostRows {
-			continue
-		}
 		place := f.File
 		if f.Line > 0 {
 			place = fmt.Sprintf("%s:%d", f.File, f.Line)
 		}
-		rows = append(rows, []string{string(f.Level), Code(string(f.Code)), Code(place), Code(f.Name), Code(f.Message)})
+		rows = append(rows, []string{string(f.Level), Code(string(f.Code)), Code(place), Code(f.Name), Code(fault.Clip(f.Message, 500))})
 	}
-	Table(&b, []string{"level", "rule", "file", "name", "finding"}, rows)
-	if more := len(r.Findings) - mostRows; more > 0 {
-		fmt.Fprintf(&b, "\nand %d more\n", more)
-	}
+	table(&b, []string{"level", "rule", "file", "name", "finding"}, rows)
+	table(&b, r.head, r.rows)
 	if r.Fault != nil {
 		hints = append(hints, r.Fault.Hint...)
 	}
@@ -65,13 +60,17 @@ func (r *Report) Markdown() []byte {
 	return []byte(b.String())
 }
 
-// Table writes a table; without rows nothing. Cells are Markdown.
-func Table(b *strings.Builder, head []string, rows [][]string) {
+// table writes a table, its first rows and how many more there are; without rows nothing. Cells are Markdown.
+func table(b *strings.Builder, head []string, rows [][]string) {
 	if len(rows) == 0 {
 		return
 	}
 	b.WriteString("\n| " + strings.Join(head, " | ") + " |\n|" + strings.Repeat("---|", len(head)) + "\n")
-	for _, row := range rows {
+	for i, row := range rows {
+		if i == mostRows {
+			fmt.Fprintf(b, "\nand %d more\n", len(rows)-i)
+			break
+		}
 		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
 	}
 }

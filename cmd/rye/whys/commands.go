@@ -18,5 +18,14 @@ func Commands() []cli.Command {
 				"which define how the files of a kind are read.\n\nExamples:\n\n    rye tree\n    rye tree directive:acme/release --depth 2",
 			New: func() cli.Runner { return new(treeRun) }, Schema: "tree/1", Output: treeAnswer{},
 		},
+		{
+			Path: "licences", Group: "lock", Help: "List the licences of locked bundles and packages.",
+			More: "It reads what bundles and packages of npm and PyPI say of themselves. A licence is an expression of SPDX; a text that is none is " +
+				"NOASSERTION. --deny GLOB, in any case, makes the exit status 1 if a licence matches: of A OR B only if both do, of A AND B if one " +
+				"does. --format markdown writes a table for a job summary.\n\nExamples:\n\n    rye licences\n    rye licences --deny 'AGPL-*' --deny " +
+				"'GPL-*' --deny NOASSERTION\n    rye licences --json",
+			Aka: []string{"licenses", "license", "licence"},
+			New: func() cli.Runner { return new(licencesRun) }, Schema: "licences/1", Output: &licencesAnswer{},
+		},
 	}
 }

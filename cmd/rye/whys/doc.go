@@ -1,2 +1,2 @@
-// Package whys has the commands that explain a lock: why and tree.
+// Package whys has the commands that explain a lock: why, tree and licences.
 package whys

@@ -1,0 +1,176 @@
+// Package licence reads licence expressions of SPDX 2.3 (appendix D):
+//
+//	expression = all *(" OR " all)
+//	all        = term *(" AND " term)
+//	term       = "(" expression ")" / name ["+"] [" WITH " exception]
+//
+// AND binds more tightly than OR. Names are identifiers on SPDX's lists that are known here, in any case, and are written
+// as the lists have them; operators are in capitals. Whatever isn't such an expression, "SEE LICENSE IN x" or
+// "LicenseRef-x" as well, says nothing that a program could decide by: SPDX calls that NOASSERTION.
+//
+// String writes an expression without parentheses that aren't needed, and Parse reads it as the same again.
+package licence
+
+import (
+	"slices"
+	"strings"
+)
+
+// NoAssertion stands for an unknown licence.
+const NoAssertion = "NOASSERTION"
+
+const (
+	maxNesting = 20 // parentheses
+	maxLength  = 4096
+)
+
+// An Expression is a licence, or a list of alternatives or of licences that all hold.
+type Expression struct {
+	Name      string // of a licence, with "+" if later versions will do; "" where there are Parts
+	Exception string // to it; may be empty
+	Any       bool   // one of Parts is enough, by choice; else all of them hold
+	Parts     []*Expression
+}
+
+// Parse reads an expression; nil if the text is none.
+func Parse(text string) *Expression {
+	if len(text) > maxLength {
+		return nil
+	}
+	r := reader{words: words(text, " ( ", " ) ")}
+	e := r.list("OR", 0)
+	if e == nil || len(r.words) > 0 {
+		return nil
+	}
+	return e
+}
+
+// Normal returns the text as an expression is written, and false with NoAssertion if it is none.
+func Normal(text string) (string, bool) {
+	if e := Parse(text); e != nil {
+		return e.String(), true
+	}
+	return NoAssertion, false
+}
+
+// words splits a text, with others instead of parentheses.
+func words(text, open, closed string) []string {
+	return strings.Fields(strings.NewReplacer("(", open, ")", closed).Replace(text))
+}
+
+// Exact reports whether the text is an expression whose names are written as SPDX's lists have them, so that it can
+// stand in a document as it is.
+func Exact(text string) bool {
+	e := Parse(text)
+	return e != nil && slices.Equal(words(text, " ", " "), words(e.String(), " ", " "))
+}
+
+// String writes the expression.
+func (e *Expression) String() string {
+	if e.Name != "" {
+		if e.Exception != "" {
+			return e.Name + " WITH " + e.Exception
+		}
+		return e.Name
+	}
+	var texts []string
+	for _, p := range e.Parts {
+		text := p.String()
+		if p.Any && !e.Any {
+			text = "(" + text + ")"
+		}
+		texts = append(texts, text)
+	}
+	if e.Any {
+		return strings.Join(texts, " OR ")
+	}
+	return strings.Join(texts, " AND ")
+}
+
+// Denied reports whether the expression can't be met without a licence that deny names: where one is to be chosen, all
+// are denied; where all hold, any is. deny is asked about a name, and if there is an exception about both too.
+func (e *Expression) Denied(deny func(name string) bool) bool {
+	if e.Name != "" {
+		return deny(e.Name) || e.Exception != "" && deny(e.String())
+	}
+	for _, p := range e.Parts {
+		if p.Denied(deny) != e.Any {
+			return !e.Any
+		}
+	}
+	return e.Any
+}
+
+type reader struct{ words []string }
+
+func (r *reader) take() (word string) {
+	if len(r.words) > 0 {
+		word, r.words = r.words[0], r.words[1:]
+	}
+	return word
+}
+
+func (r *reader) next(word string) bool {
+	if len(r.words) == 0 || r.words[0] != word {
+		return false
+	}
+	r.take()
+	return true
+}
+
+// list reads what stands between operators. A list within one of the same operator is part of it.
+func (r *reader) list(operator string, depth int) *Expression {
+	e := &Expression{Any: operator == "OR"}
+	for {
+		var p *Expression
+		if e.Any {
+			p = r.list("AND", depth)
+		} else {
+			p = r.term(depth)
+		}
+		switch {
+		case p == nil:
+			return nil
+		case p.Name == "" && p.Any == e.Any:
+			e.Parts = append(e.Parts, p.Parts...)
+		default:
+			e.Parts = append(e.Parts, p)
+		}
+		if !r.next(operator) {
+			break
+		}
+	}
+	if len(e.Parts) == 1 {
+		return e.Parts[0]
+	}
+	return e
+}
+
+func (r *reader) term(depth int) *Expression {
+	if r.next("(") {
+		if depth == maxNesting {
+			return nil
+		}
+		if e := r.list("OR", depth+1); e != nil && r.next(")") {
+			return e
+		}
+		return nil
+	}
+	word := strings.ToLower(r.take())
+	name, later := known[word], ""
+	if name == "" {
+		if word, plus := strings.CutSuffix(word, "+"); plus {
+			name, later = known[word], "+"
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	e := &Expression{Name: name + later}
+	if r.next("WITH") {
+		if e.Exception = exceptions[strings.ToLower(r.take())]; e.Exception == "" {
+			return nil
+		}
+	}
+	return e
+}

@@ -1,0 +1,95 @@
+package whys
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/findings"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/licences"
+)
+
+type licencesRun struct {
+	Deny []string `placeholder:"GLOB" sep:"none" help:"Fail if a licence matches GLOB (repeatable)."`
+	findings.Flag
+}
+
+type licencesAnswer struct {
+	Lock     string           `json:"lock"`
+	Licences []licences.Entry `json:"licences"`
+	Denied   int              `json:"denied"`
+}
+
+func (l *licencesAnswer) Text(t *cli.Terminal) {
+	var rows [][]string
+	for _, e := range l.Licences {
+		text := e.Licence
+		if e.Declared != "" {
+			text += "  " + strconv.Quote(e.Declared)
+		}
+		rows = append(rows, []string{e.Name, e.Version, text + denied(e, "  ")})
+	}
+	t.Rows(rows)
+	if len(l.Licences) == 0 {
+		t.Note("the lock has no bundles and no packages")
+	}
+}
+
+// Extent, Findings and Table are what reports in other formats are made of.
+func (l *licencesAnswer) Extent() string { return fault.Count(int64(len(l.Licences)), "licence") }
+
+func (l *licencesAnswer) Findings() (all []findings.Finding) {
+	for _, e := range l.Licences {
+		if e.Denied {
+			all = append(all, findings.Finding{Code: fault.Policy, Level: findings.Error, File: l.Lock, Line: e.Line, Name: e.Name, Message: "denied licence: " + e.Text()})
+		}
+	}
+	return all
+}
+
+func (l *licencesAnswer) Table() ([]string, [][]string) {
+	var rows [][]string
+	for _, e := range l.Licences {
+		rows = append(rows, []string{findings.Code(e.Name), findings.Code(e.Version), findings.Code(e.Licence), findings.Code(e.Declared), denied(e, "")})
+	}
+	return []string{"name", "version", "licence", "declared", ""}, rows
+}
+
+func denied(e licences.Entry, space string) string {
+	if !e.Denied {
+		return ""
+	}
+	return space + "denied"
+}
+
+func (c *licencesRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return c.Render(a, "licences", func() (cli.Answer, error) { return c.list(ctx, a) })
+}
+
+func (c *licencesRun) list(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	l, err := places.OpenLock(a, false)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	if err := l.NeedLock(); err != nil {
+		return nil, err
+	}
+	set, err := l.Set(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ans := &licencesAnswer{Lock: l.LockPath()}
+	if ans.Licences, err = licences.Of(ctx, set, l.Old, l.File); err != nil {
+		return nil, err
+	}
+	if ans.Denied, err = licences.Deny(ans.Licences, c.Deny); err != nil {
+		return nil, err
+	}
+	if no := licences.Refused(ans.Licences); no != nil {
+		return ans, no
+	}
+	return ans, nil
+}

@@ -1,0 +1,214 @@
+// Package licences answers: under which licences is what the lock brings?
+//
+// For each bundle, and each package of npm and PyPI, it reads what that says of itself:
+//
+//	a bundle   license in its manifest, which is signed
+//	npm        license in package.json; in old ones licenses, a list to choose from, or an object with a type
+//	PyPI       License-Expression in METADATA; else License; else the one classifier for a licence, if it names just one
+//
+// A text that is no expression of SPDX (package licence) is NOASSERTION, and kept as it was declared. Whether a
+// package tells the truth about itself is not checked.
+package licences
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/textproto"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/bundle/licence"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/packages"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/file"
+	list "github.com/rye-build/rye/lock/packages"
+)
+
+// An Entry is a bundle or a package and its licence.
+type Entry struct {
+	Name     string `json:"name"` // "acme/base", "npm:a", "pypi:a"
+	Version  string `json:"version"`
+	Licence  string `json:"licence"`            // an expression of SPDX, or NOASSERTION
+	Declared string `json:"declared,omitempty"` // what it says, where that is no expression
+	Denied   bool   `json:"denied"`
+	Line     int    `json:"line"` // in rye.lock
+}
+
+// Of returns the entries of a set, whose lock is l and has the given bytes, sorted by name and version.
+func Of(ctx context.Context, set *lock.Set, l *file.Lock, content []byte) ([]Entry, error) {
+	var all []Entry
+	for _, b := range l.Bundles {
+		e := Entry{Name: b.ID, Version: b.Version, Line: file.LineOf(content, "bundles", b.ID)}
+		if made := set.Bundle(b.ID); made != nil {
+			e.declare(made.License)
+		}
+		all = append(all, e)
+	}
+	dir, err := os.MkdirTemp("", "rye-licences-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	of := make([]Entry, len(l.Artifacts))
+	err = cas.Parallel(ctx, 0, len(of), func(ctx context.Context, i int) error {
+		a := l.Artifacts[i]
+		b, err := packages.Metadata(ctx, set, a, dir)
+		if err != nil {
+			return err
+		}
+		e := &of[i]
+		e.Name, e.Line = a.Name, file.LineOf(content, "artifacts", a.String())
+		e.Version, _ = a.Tags()
+		if strings.HasPrefix(a.Name, list.NPM+":") {
+			e.declare(ofNPM(b))
+		} else {
+			e.declare(ofWheel(b))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, of...)
+	slices.SortStableFunc(all, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Licence, b.Licence), cmp.Compare(a.Declared, b.Declared))
+	})
+	// The wheels of one version say the same, as a rule.
+	return slices.CompactFunc(all, func(a, b Entry) bool {
+		return a.Name == b.Name && a.Version == b.Version && a.Licence == b.Licence && a.Declared == b.Declared
+	}), nil
+}
+
+// declare sets the licence from what is said.
+func (e *Entry) declare(text string) {
+	var ok bool
+	if e.Licence, ok = licence.Normal(text); !ok {
+		e.Declared = fault.Clip(strings.TrimSpace(text), 200)
+	}
+}
+
+// Deny marks the entries whose licences can't be met without one that a glob matches, in any case, and returns how many
+// they are. NOASSERTION denies unknown ones; a glob for the text that they declare does so too.
+func Deny(all []Entry, globs []string) (int, error) {
+	for i, g := range globs {
+		globs[i] = strings.ToLower(g)
+		if _, err := path.Match(globs[i], ""); err != nil {
+			return 0, fault.New(fault.Validation, "%q is not a valid glob", g).On("glob", g)
+		}
+	}
+	deny := func(name string) bool {
+		return slices.ContainsFunc(globs, func(g string) bool {
+			ok, _ := path.Match(g, strings.ToLower(name))
+			return ok
+		})
+	}
+	n := 0
+	for i := range all {
+		e := &all[i]
+		if x := licence.Parse(e.Licence); x != nil {
+			e.Denied = x.Denied(deny)
+		} else {
+			e.Denied = deny(licence.NoAssertion) || e.Declared != "" && deny(e.Declared)
+		}
+		if e.Denied {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// ofNPM returns what package.json says.
+func ofNPM(b []byte) string {
+	type object struct {
+		Type string `json:"type"`
+	}
+	var said struct {
+		License  json.RawMessage `json:"license"`
+		Licenses []object        `json:"licenses"`
+	}
+	if json.Unmarshal(b, &said) != nil && said.License == nil {
+		return ""
+	}
+	var text string
+	if json.Unmarshal(said.License, &text) == nil {
+		return text
+	}
+	var one object
+	if json.Unmarshal(said.License, &one) == nil {
+		return one.Type
+	}
+	var types []string
+	for _, o := range said.Licenses {
+		types = append(types, "("+o.Type+")")
+	}
+	return strings.Join(types, " OR ")
+}
+
+// classifiers are those of PyPI that name one licence of SPDX.
+func classifiers() map[string]string {
+	return map[string]string{
+		"MIT License": "MIT", "MIT No Attribution License (MIT-0)": "MIT-0", "ISC License (ISCL)": "ISC", "Apache Software License": "Apache-2.0",
+		"Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0", "Python Software Foundation License": "PSF-2.0", "The Unlicense (Unlicense)": "Unlicense",
+		"GNU General Public License v2 (GPLv2)": "GPL-2.0-only", "GNU General Public License v2 or later (GPLv2+)": "GPL-2.0-or-later",
+		"GNU General Public License v3 (GPLv3)": "GPL-3.0-only", "GNU General Public License v3 or later (GPLv3+)": "GPL-3.0-or-later",
+		"GNU Lesser General Public License v3 (LGPLv3)": "LGPL-3.0-only", "GNU Lesser General Public License v3 or later (LGPLv3+)": "LGPL-3.0-or-later",
+		"GNU Affero General Public License v3": "AGPL-3.0-only", "GNU Affero General Public License v3 or later (AGPLv3+)": "AGPL-3.0-or-later",
+		"zlib/libpng License": "Zlib", "Zope Public License": "ZPL-2.1", "Boost Software License 1.0 (BSL-1.0)": "BSL-1.0",
+	}
+}
+
+// ofWheel returns what METADATA says. A field that isn't well formed ends it.
+func ofWheel(b []byte) string {
+	head, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(b))).ReadMIMEHeader()
+	if text := head.Get("License-Expression"); text != "" {
+		return text
+	}
+	said := head.Get("License")
+	if _, ok := licence.Normal(said); ok {
+		return said
+	}
+	var found []string
+	for _, c := range head.Values("Classifier") {
+		if rest, ok := strings.CutPrefix(c, "License :: "); ok {
+			parts := strings.Split(rest, " :: ")
+			found = append(found, parts[len(parts)-1])
+		}
+	}
+	if len(found) == 1 {
+		if id := classifiers()[found[0]]; id != "" {
+			return id
+		}
+	}
+	return cmp.Or(said, strings.Join(found, ", "))
+}
+
+// Refused returns the error that some entries are denied; nil if none is.
+func Refused(all []Entry) *fault.Error {
+	var lines []string
+	for _, e := range all {
+		if e.Denied {
+			lines = append(lines, e.Text())
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return fault.New(fault.Policy, "%d of %s denied", len(lines), fault.Count(int64(len(all)), "licence")).List(lines...).Try("rye why NAME").Asked()
+}
+
+// Text says what the licence of the entry is.
+func (e *Entry) Text() string {
+	text := fmt.Sprintf("%s@%s: %s", e.Name, e.Version, e.Licence)
+	if e.Declared != "" {
+		text += fmt.Sprintf(" (%q)", e.Declared)
+	}
+	return text
+}

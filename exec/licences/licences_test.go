@@ -1,0 +1,67 @@
+package licences
+
+import "testing"
+
+func TestOfNPM(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		`{"license":"MIT"}`: "MIT", `{"license":{"type":"ISC"}}`: "ISC", `{"licenses":[{"type":"MIT"},{"type":"A B"}]}`: "(MIT) OR (A B)",
+		`{}`: "", `[]`: "", `no`: "", `{"license":3}`: "", `{"license":null}`: "", `{"license":"MIT","licenses":"MIT"}`: "MIT", `{"license":["MIT"]}`: "",
+	} {
+		if got := ofNPM([]byte(content)); got != want {
+			t.Errorf("%s: %q", content, got)
+		}
+	}
+}
+
+func TestOfWheel(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		"License-Expression: MIT\nLicense: ISC\n\n": "MIT",
+		"License: isc\n": "isc",
+		"License: BSD\nClassifier: License :: OSI Approved :: BSD License\n\n":                                       "BSD",
+		"Classifier: License :: OSI Approved :: MIT License\n\n":                                                     "MIT",
+		"License: see file\nClassifier: License :: OSI Approved :: MIT License\n\n":                                  "MIT",
+		"Classifier: License :: OSI Approved :: MIT License\nClassifier: License :: OSI Approved :: BSD License\n\n": "MIT License, BSD License",
+		"Classifier: License :: Other/Proprietary License\n\n":                                                       "Other/Proprietary License",
+		"License: one\n two\n\n":  "one two",
+		"Name: x\n\nLicense: MIT": "",
+		"\x00":                    "",
+		"":                        "",
+	} {
+		if got := ofWheel([]byte(content)); got != want {
+			t.Errorf("%q: %q", content, got)
+		}
+	}
+}
+
+// TestDeny: what is unknown is denied by its text or as NOASSERTION.
+func TestDeny(t *testing.T) {
+	t.Parallel()
+	all := make([]Entry, 4)
+	for i, text := range []string{"mit", "MIT OR ISC", "Acme 1", ""} {
+		all[i].declare(text)
+	}
+	for glob, want := range map[string][4]bool{
+		"Mit": {true, false, false, false}, "noassertion": {false, false, true, true}, "acme*": {false, false, true, false}, "*": {true, true, true, true}, "[MI]*": {true, true, false, false},
+	} {
+		n, err := Deny(all, []string{glob})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range all {
+			if e.Denied != want[i] {
+				t.Errorf("%s: %s: %v", glob, e.Text(), e.Denied)
+			}
+			if e.Denied {
+				n--
+			}
+		}
+		if n != 0 || (Refused(all) == nil) != (want == [4]bool{}) {
+			t.Errorf("%s: %d", glob, n)
+		}
+	}
+	if _, err := Deny(all, []string{"["}); err == nil {
+		t.Error("[ is a glob")
+	}
+}

@@ -1,0 +1,60 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/unpack"
+	"github.com/rye-build/rye/lock/file"
+	list "github.com/rye-build/rye/lock/packages"
+)
+
+// maxMetadata is how long a package's file about itself may be.
+const maxMetadata = 4 << 20
+
+// Metadata returns the file in which a package describes itself: package.json of a tarball, METADATA of a wheel. The
+// archive is checked whole. dir is a private directory for a temporary file.
+func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string) ([]byte, error) {
+	ecosystem, name, _ := strings.Cut(a.Name, ":")
+	version, tags := a.Tags()
+	p := &Artifact{Name: a.String(), Digest: a.Digest, source: a.Source, size: a.Size, file: path.Base(name) + "-" + version + ".tgz"}
+	if ecosystem == list.PyPI {
+		p.wheel, p.file = true, wheelName(&list.Package{Name: name, Version: version}, tags)
+	}
+	f, err := (&Request{Store: store, Dir: dir}).fetch(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("the package %q: %w", p.Name, err)
+	}
+	defer func() { f.Close(); os.Remove(f.Name()) }()
+	content, err := p.open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return describing(content)
+}
+
+func describing(a *unpack.Archive) ([]byte, error) {
+	for _, f := range a.Files {
+		dir, base := path.Split(f.Path)
+		if f.Path != "package.json" && (base != "METADATA" || !strings.HasSuffix(dir, ".dist-info/") || strings.Count(dir, "/") > 1) {
+			continue
+		}
+		if f.Size > maxMetadata {
+			return nil, errors.New(f.Path + " is too large")
+		}
+		r, err := a.Open(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return io.ReadAll(io.LimitReader(r, maxMetadata))
+	}
+	return nil, fs.ErrNotExist
+}
