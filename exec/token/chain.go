@@ -133,25 +133,27 @@ func (c *Chain) Check(now time.Time) error {
 		On("thread", last.Thread).Try(fault.Command("rye run", last.Directive))
 }
 
-// Give returns the chain for a thread that this one starts in another process: own for the thread that starts it if that has no
-// tokens, and one for the new thread.
+// Give returns the chain for a thread that one of this process starts in another process: own for the thread that starts it,
+// unless the chain is that thread's, and one for the new thread.
 func (c *Chain) Give(machine key.Private, own, child *Token, now time.Time) ([]string, error) {
-	texts := c.Texts()
-	parent := own
+	texts, parent, more := c.Texts(), own, []*Token{own, child}
 	if c != nil {
-		parent = c.Last()
-	} else {
-		text, err := own.Encode(machine, now)
+		if parent = c.Last(); parent.Thread == own.Thread {
+			more = more[1:]
+		}
+	}
+	for _, t := range more {
+		if t != parent {
+			t.Parent, t.Depth = parent.ID, min(t.Depth, parent.Depth-1)
+			if t.Expires.After(parent.Expires) {
+				t.Expires = parent.Expires
+			}
+		}
+		text, err := t.Encode(machine, now)
 		if err != nil {
 			return nil, err
 		}
-		texts = append(texts, text)
+		texts, parent = append(texts, text), t
 	}
-	child.Parent = parent.ID
-	if child.Expires.After(parent.Expires) {
-		child.Expires = parent.Expires
-	}
-	child.Depth = min(child.Depth, parent.Depth-1)
-	text, err := child.Encode(machine, now)
-	return append(texts, text), err
+	return texts, nil
 }

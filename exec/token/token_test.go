@@ -188,19 +188,30 @@ func TestGive(t *testing.T) {
 	u := use()
 	c, err := token.Take(texts, u)
 	must(t, err)
+	self := token.New(child, "directive:acme/step", lock, below.Grants, 5, noon.Add(time.Minute), time.Hour)
 	next := token.New(top, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
-	texts, err = c.Give(machine, nil, next, noon)
+	texts, err = c.Give(machine, self, next, noon)
 	must(t, err)
 	u.Thread, u.Parent = top, child
 	if c, err = token.Take(texts, u); err != nil || c.Last().Depth != 4 || c.Last().Expires.After(below.Expires) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	wider := token.New(top, "directive:acme/step", lock, set(t, "rye.*"), 3, noon.Add(time.Minute), time.Minute)
-	texts, err = c.Give(machine, nil, wider, noon)
+	texts, err = c.Give(machine, self, wider, noon)
 	must(t, err)
 	u.Parent = ""
 	if _, err := token.Take(texts, u); fault.CodeOf(err) != fault.Denied {
 		t.Errorf("wider: %v", err)
+	}
+	// A thread that runs in the process of another one has a token of its own below that.
+	inside := token.New("acme/mid-1795000002-b3c4d", "directive:acme/mid", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
+	c, err = token.Take(texts[:2], use())
+	must(t, err)
+	texts, err = c.Give(machine, inside, token.New(top, "directive:acme/step", lock, inside.Grants, 1000, noon.Add(time.Minute), 10*time.Hour), noon)
+	must(t, err)
+	u.Parent = inside.Thread
+	if c, err = token.Take(texts, u); err != nil || len(texts) != 4 || c.Last().Depth != 3 || c.Last().Expires.After(below.Expires) {
+		t.Errorf("%d tokens, %+v, %v", len(texts), c, err)
 	}
 }
 
