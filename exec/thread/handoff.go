@@ -105,7 +105,7 @@ func (t *thread) successor(ctx context.Context, id string, row *registry.Thread)
 	start := *t.Start
 	start.ID, start.row = id, row
 	n := t.newThread(&start)
-	n.inputs, n.model, n.handed, n.continues = t.inputs, t.model, t.handed, t.id
+	n.inputs, n.model, n.handed, n.continues, n.chain = t.inputs, t.model, t.handed, t.id, t.chain
 	if err := n.load(ctx); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,71 @@
+package thread_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/detach"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/token"
+)
+
+// TestHandoffExpires: the tokens of a thread bound the one that goes on with its work, too.
+func TestHandoffExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withOutputs(asking))
+	w.window(4000)
+	var late atomic.Int64
+	w.engine.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+	echo := func(tokens int64) modeltest.Turn {
+		return modeltest.Turn{Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}, Usage: provider.Usage{Input: tokens, Output: 5}}
+	}
+	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+		all := q.Body["messages"].([]any)
+		switch {
+		case strings.Contains(fmt.Sprint(all), "Write that summary"):
+			return modeltest.Turn{Text: "We were at one.", Usage: provider.Usage{Input: 7, Output: 3}}
+		case !strings.Contains(fmt.Sprint(all), "We were at one."):
+			return echo(3800)
+		case all[len(all)-1].(object)["role"] != "tool":
+			late.Store(int64(15 * time.Minute))
+			return echo(50)
+		}
+		return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "late"})}, Usage: provider.Usage{Input: 50, Output: 5}}
+	})
+
+	ctx, now := t.Context(), w.engine.Now()
+	at, err := registry.ProjectAt(w.paths.Dir)
+	must(t, err)
+	ref := model.Ref{Kind: "directive", ID: "acme/plan"}
+	top, id := registry.NewID("acme/plan", now), registry.NewID("acme/plan", now)
+	caps, err := capability.ParseSet([]string{"rye.execute.tool.acme.*"})
+	must(t, err)
+	row := &registry.Thread{ID: top, Kind: "directive", Directive: ref.String(), Project: at, Created: now}
+	must(t, os.MkdirAll(row.Dir(), 0o700), w.engine.Registry.Create(ctx, row, 1),
+		w.engine.Ledger.Do(ctx, ledger.Open(top, "", 0, nil, now)))
+	k, err := w.engine.Session.Kernel()
+	must(t, err)
+	lasts := 10 * time.Minute
+	var none *token.Chain
+	texts, err := none.Give(k.Machine, token.New(top, ref.String(), w.engine.Session.Set(), caps, 5, now, lasts), token.New(id, ref.String(), w.engine.Session.Set(), caps, 4, now, lasts), now)
+	must(t, err)
+	chain, err := token.Take(texts, token.Use{Machine: k.Machine.Public(), Thread: id, Parent: top, Directive: ref.String(), Set: w.engine.Session.Set(), Now: now})
+	must(t, err)
+	r, err := w.run(ctx, thread.Start{ID: id, Above: &detach.Above{Parent: top, Most: limits.None(), Chain: chain}})
+	must(t, err)
+	if r.Thread == id || r.Success || fault.CodeOf(r.Error) != fault.Expired {
+		t.Errorf("%+v, %v", r, r.Error)
+	}
+}
