@@ -159,7 +159,7 @@ func (d *Desk) outcome(ctx context.Context, r *Request, q *consent.Question) err
 func (d *Desk) Waiting(r *Request, q *consent.Question) *fault.Error {
 	e := consent.Required(q)
 	if r.Kind == Gate {
-		e = fault.New(fault.Approval, "%q waits for an answer: %s", r.Ref, fault.Clip(r.Text, 200)).On("ref", r.Ref)
+		e = fault.New(fault.Approval, "%q waits for an answer: %s", r.Ref, fault.Clip(r.Text, 200)).On("ref", r.Ref).On("question", r.Text)
 	}
 	e.On("request", r.ID).On("expires", r.Expires.Format(time.RFC3339)).From(ErrWaits)
 	e.Because("the request " + r.ID + " waits for an answer until " + r.Expires.Format(time.RFC3339))

@@ -82,6 +82,9 @@ func (w *walk) act(ctx context.Context, n *graph.Node) (*outcome, error) {
 		}
 		retries[n.Name] = float64(attempt)
 		o.noted = object{graph.Retries: retries}
+		if err := w.Record(false, transcript.NodeStarted{Step: w.step, Node: n.Name, Kind: n.Type, Attempt: attempt + 1}); err != nil {
+			return nil, err
+		}
 	}
 	o.assign = object{}
 	doc := w.doc()

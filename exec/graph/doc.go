@@ -4,7 +4,7 @@
 //
 // # A step
 //
-//	node_started     the limits are asked before it
+//	node_started     the limits are asked before it; again for each retry, with its number
 //	call_started …   the calls of the node, each in the record before it has an effect
 //	node_result      ok or error, and the node that follows
 //	state            what the node assigned is in it; a state that is the same as before isn't written again

@@ -185,6 +185,9 @@ func line(p transcript.Payload) string {
 	case transcript.Limit:
 		return fmt.Sprintf("%s: %v of %v", p.Code, p.Current, p.Max)
 	case transcript.Waiting:
+		if p.Error != nil {
+			return fmt.Sprintf("%s: %s: %s", p.State, p.Reason, p.Error.Message)
+		}
 		return fmt.Sprintf("%s: %s", p.State, p.Reason)
 	case transcript.Continued:
 		return p.Message

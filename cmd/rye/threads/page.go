@@ -143,6 +143,9 @@ func (w *page) event(e step) {
 		w.text(2, fmt.Sprintf("%v of %v", p.Current, p.Max))
 	case transcript.Waiting:
 		w.heading(2, "%s: %s", strings.ToUpper(p.State[:1])+p.State[1:], p.Reason)
+		if p.Error != nil {
+			w.text(2, p.Error.Message)
+		}
 		w.text(2, p.On)
 	case transcript.Continued:
 		w.heading(2, "Continued")

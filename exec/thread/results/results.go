@@ -144,6 +144,9 @@ func stopped(status string, why *fault.Error) transcript.Waiting {
 	w := transcript.Waiting{State: status, Reason: Reason(why), Error: Recorded(why)}
 	if status == Waiting {
 		w.Reason = "approval"
+		if _, gate := why.Details["question"]; gate {
+			w.Reason = "gate"
+		}
 		w.On, _ = why.Details["request"].(string)
 		w.Until, _ = why.Details["expires"].(string)
 	}

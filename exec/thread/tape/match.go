@@ -113,7 +113,7 @@ var alone = map[transcript.Type][]string{
 	transcript.TypeRequest:     {"turn", "attempt", "digest"},
 	transcript.TypeCallStarted: {"turn", "call", "id", "name", "input"},
 	transcript.TypeHook:        {"id", "event"},
-	transcript.TypeNodeStarted: {"step", "node"},
+	transcript.TypeNodeStarted: {"step", "node", "attempt"},
 	transcript.TypeNodeResult:  {"step", "node", "status", "next"},
 	transcript.TypeState:       {"step", "digest"},
 	transcript.TypeReturned:    {"step", "digest"},

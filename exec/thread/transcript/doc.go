@@ -73,7 +73,7 @@
 //	  {"limits":{"turns":40},"message":"Go on.","principal":"ann"}
 //	checkpoint        after every turn, and the last line: the digest so far, signed
 //	  {"sig":"rye:signed:v2:2026-11-20T12:00:03Z:…:…:…","turn":2}
-//	node_started      a node of a graph begins; step counts from 1
+//	node_started      a node of a graph begins; step counts from 1, and attempt those of one step, from 2
 //	  {"kind":"action","node":"fetch","step":1}
 //	node_result       what came of it; next is the node that follows, missing at the end
 //	  {"calls":1,"next":"done","node":"fetch","status":"ok","step":1}

@@ -33,7 +33,7 @@ func all() []Payload {
 		Continued{Principal: "ann", Message: "Go on.", Limits: &Limits{Turns: new(int64(40)), Tokens: new(int64(1)), Spawns: new(int64(0)), Duration: new(int64(3))}}, Checkpoint{Turn: 1,
 			Sig: sigPlaceholder}, completed(), Failed{Error: *f, Cost: Cost{}},
 		Cancelled{By: "ann", Reason: "enough", Killed: true, Cost: Cost{Below: 1, Elapsed: 2}}, HandedOff{Next: "acme/x-1-abcde", Reason: "context", Cost: Cost{}},
-		NodeStarted{Step: 1, Node: "fetch", Kind: "action"}, NodeResult{Step: 1, Node: "fetch", Status: "error", Next: "mend", Calls: 2, Error: f, Cause: "expired"},
+		NodeStarted{Step: 1, Node: "fetch", Kind: "action", Attempt: 2}, NodeResult{Step: 1, Node: "fetch", Status: "error", Next: "mend", Calls: 2, Error: f, Cause: "expired"},
 		State{Step: 1, Next: "mend", Digest: sum("x"), State: map[string]any{"a": 1.0}, Same: true}, Returned{Step: 2, Node: "done", Digest: sum("x")}}
 }
 

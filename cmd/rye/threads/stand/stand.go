@@ -67,7 +67,11 @@ func (p *Place) Drawn(ctx context.Context, a *cli.App) string {
 func Line(e transcript.Payload) string {
 	switch e := e.(type) {
 	case transcript.NodeStarted:
-		return fmt.Sprintf("step %d: %s (%s)", e.Step, e.Node, e.Kind)
+		text := fmt.Sprintf("step %d: %s (%s)", e.Step, e.Node, e.Kind)
+		if e.Attempt > 0 {
+			text += fmt.Sprintf(", attempt %d", e.Attempt)
+		}
+		return text
 	case transcript.NodeResult:
 		text := e.Node + ": " + e.Status
 		if e.Error != nil {

@@ -299,11 +299,12 @@ type HandedOff struct {
 	Cost   Cost   `json:"cost"`
 }
 
-// NodeStarted says which node of a graph begins.
+// NodeStarted says which node of a graph begins, or begins again.
 type NodeStarted struct {
-	Step int64  `json:"step"` // from 1
-	Node string `json:"node"`
-	Kind string `json:"kind"` // action, foreach, gate or return
+	Step    int64  `json:"step"` // from 1
+	Node    string `json:"node"`
+	Kind    string `json:"kind"`             // action, foreach, gate or return
+	Attempt int64  `json:"attempt,omitzero"` // of a retry, from 2
 }
 
 // NodeResult says what came of a node.
