@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/exec/thread/transcript/recording"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -269,7 +271,21 @@ func TestGraphLimits(t *testing.T) {
 	if r.Status != thread.Interrupted || r.Cost.Turns != 5 || !strings.Contains(r.Error.Text, "turns_exceeded (5 of 5)") {
 		t.Fatalf("%+v, %v", r, r.Error)
 	}
-	again, err := w.resume(r.Thread, "turns=1000000", "duration_seconds=1")
+	// A record that says that the time was over where a call had come back, and its step wasn't recorded yet.
+	events, err := recording.FromThread(w.dir(r.Thread))
+	must(t, err)
+	last := slices.IndexFunc(events, func(e *recording.Event) bool { return e.Type == transcript.TypeNodeResult })
+	stop := slices.IndexFunc(events, func(e *recording.Event) bool { return e.Type == transcript.TypeLimit })
+	limit, waits := events[stop].Payload, events[stop+2].Payload
+	limit["code"], limit["current"], limit["max"] = "duration_seconds_exceeded", 1.5, 1.0
+	waits["error"].(object)["message"] = "the thread has reached a limit: duration_seconds_exceeded (1.5 of 1)"
+	events[stop+3].Payload["turn"] = 1.0
+	dir := filepath.Join(t.TempDir(), "late")
+	must(t, recording.Restore(dir, append(events[:last:last], events[stop:]...)))
+	if played, err := w.engine.PlayBack(t.Context(), dir); err != nil || played.Difference != nil {
+		t.Errorf("%v, %+v", err, played)
+	}
+	again, err := w.resume(r.Thread, "turns=1000000", fmt.Sprint("duration_seconds=", int(r.Cost.Seconds)+2))
 	must(t, err)
 	if again.Status != thread.Interrupted || !strings.Contains(again.Error.Text, "duration_seconds_exceeded") || again.Cost.Turns < 6 {
 		t.Fatalf("%+v, %v", again, again.Error)

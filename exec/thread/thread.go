@@ -186,7 +186,7 @@ func (t *thread) append(durable bool, events ...transcript.Payload) error {
 func (t *thread) put(durable bool, events ...transcript.Payload) ([]*transcript.Event, error) {
 	had, err := t.recorder.Append(t.turn, durable, events...)
 	// The others say that events can't stand in a record, or differ from it.
-	if err != nil && !errors.Is(err, recorder.ErrEnds) && !slices.Contains([]fault.Code{fault.Validation, fault.Limit, fault.Conflict}, fault.CodeOf(err)) {
+	if err != nil && !errors.Is(err, recorder.ErrEnds) && !errors.Is(err, recorder.ErrTime) && !slices.Contains([]fault.Code{fault.Validation, fault.Limit, fault.Conflict}, fault.CodeOf(err)) {
 		t.unwritten = err
 	}
 	return had, err
