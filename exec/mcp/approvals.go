@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/primary"
+	"github.com/rye-build/rye/exec/serve/token"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/results"
@@ -88,9 +89,13 @@ func question(q *consent.Question) string {
 	return b.String()
 }
 
-// elicits reports whether a client can ask its user.
-func elicits(s *mcp.ServerSession) bool {
-	p := s.InitializeParams()
+// elicits reports whether a client can ask its user. Over HTTP its token must have the scope for answers: whoever has the token
+// could say that a user gave them.
+func elicits(q *mcp.CallToolRequest) bool {
+	if t, _ := tokenOf(q.Extra); t != nil && !t.Has(token.Approve) {
+		return false
+	}
+	p := q.Session.InitializeParams()
 	return p != nil && p.Capabilities != nil && p.Capabilities.Elicitation != nil
 }
 

@@ -53,9 +53,9 @@ func (s *served) listen() *listening {
 }
 
 // secret adds a token.
-func (l *listening) secret(name string) string {
+func (l *listening) secret(name string, more ...token.Scope) string {
 	l.t.Helper()
-	secret, err := l.tokens.Add(l.t.Context(), token.Token{Name: name, Tenant: "acme", Scopes: []token.Scope{token.Call}})
+	secret, err := l.tokens.Add(l.t.Context(), token.Token{Name: name, Tenant: "acme", Scopes: append([]token.Scope{token.Call}, more...)})
 	l.must(err)
 	return secret
 }
@@ -154,6 +154,28 @@ func TestHTTP(t *testing.T) {
 	records := l.audit()
 	if n := strings.Count(records, `"principal":"token:ci"`); n < 4 || strings.Count(records, `"tenant":"acme"`) != n || strings.Contains(records, secret) {
 		t.Error(n, records)
+	}
+}
+
+// TestHTTPElicits: over HTTP a client answers for its user only with a token for answers.
+func TestHTTPElicits(t *testing.T) {
+	l := serve(t).listen()
+	l.policy(asksAll)
+	for name, c := range map[string]struct {
+		scopes []token.Scope
+		want   bool
+	}{"call": {nil, false}, "approve": {[]token.Scope{token.Approve}, true}} {
+		client := sdk.NewClient(&sdk.Implementation{Name: "http", Version: "1"}, &sdk.ClientOptions{
+			ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+				return &sdk.ElicitResult{Action: "accept", Content: object{"approve": true}}, nil
+			}})
+		s, err := client.Connect(t.Context(), l.transport(l.secret(name, c.scopes...)), nil)
+		l.must(err)
+		r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "execute", Arguments: greeting(name)})
+		l.must(err, s.Close())
+		if answer := fmt.Sprint(r.StructuredContent); r.IsError == c.want || !c.want && !strings.Contains(answer, "APPROVAL_REQUIRED") {
+			t.Errorf("%s: %s", name, answer)
+		}
 	}
 }
 

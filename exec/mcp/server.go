@@ -217,7 +217,7 @@ func (s *Server) call(ctx context.Context, at place, given map[string]any, do fu
 	}
 	defer done()
 	r := &request{server: s, session: held, project: cmp.Or(at.Root, s.o.Project), given: given, caller: caller, progress: progressOf(q),
-		at: at, elicits: elicits(q.Session), responses: q.Params.InputResponses}
+		at: at, elicits: elicits(q), responses: q.Params.InputResponses}
 	defer r.finish()
 	value, err = do(ctx, r)
 	if errors.Is(err, approval.ErrWaits) {
