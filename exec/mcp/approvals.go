@@ -89,8 +89,8 @@ func question(q *consent.Question) string {
 	return b.String()
 }
 
-// elicits reports whether a client can ask its user. Over HTTP its token must have the scope for answers: whoever has the token
-// could say that a user gave them.
+// elicits reports whether a client can ask its user. Over HTTP its token must have the scope for answers: a program that
+// has the token could make up what its user says.
 func elicits(q *mcp.CallToolRequest) bool {
 	if t, _ := tokenOf(q.Extra); t != nil && !t.Has(token.Approve) {
 		return false

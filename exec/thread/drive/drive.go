@@ -4,9 +4,11 @@ package drive
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/registry"
@@ -45,7 +47,11 @@ func Begin(ctx context.Context, r registry.Registry, dir string, row *registry.T
 		}
 		return nil, err
 	}
-	return Claim(ctx, r, row)
+	s, err := Claim(ctx, r, row)
+	if err != nil && fault.CodeOf(err) == fault.Limit { // it never runs: its row would hold up those who wait for it, and prune
+		err = errors.Join(err, r.Set(context.WithoutCancel(ctx), row.ID, 0, registry.Failed, ""))
+	}
+	return s, err
 }
 
 // Again makes the directory of a thread that is registered, and claims the thread.

@@ -70,6 +70,28 @@ func TestBegin(t *testing.T) {
 	}
 }
 
+// TestNoRoom: a child that may not run, as too many do, has ended.
+func TestNoRoom(t *testing.T) {
+	r, dir := open(t), threads(t)
+	top := row(id)
+	top.Most.Children = 1
+	_, err := drive.Begin(t.Context(), r, dir, top, 0)
+	must(t, err)
+	child := func(name string) *registry.Thread {
+		c := row("acme/" + name + "-1795000001-k3v9q")
+		c.Parent = id
+		return c
+	}
+	_, err = drive.Begin(t.Context(), r, dir, child("one"), 5)
+	must(t, err)
+	if _, err := drive.Begin(t.Context(), r, dir, child("two"), 5); fault.CodeOf(err) != fault.Limit {
+		t.Errorf("one too many: %v", err)
+	}
+	if got, err := registry.Get(t.Context(), r, child("two").ID); err != nil || got.State != registry.Failed {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestBeginFails: a thread that can't begin isn't driven.
 func TestBeginFails(t *testing.T) {
 	r, dir := open(t), threads(t)
