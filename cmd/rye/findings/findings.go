@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rye-build/rye/ai/check"
@@ -89,7 +90,14 @@ func (f Flag) Render(a *cli.App, command string, run func() (cli.Answer, error))
 	root, base := projectOf(a)
 	r.explain(root)
 	for i := range r.Findings {
-		r.Findings[i].File = relative(a, base, r.Findings[i].File)
+		f := &r.Findings[i]
+		f.File, f.Message = relative(a, base, f.File), shorten(base, f.Message)
+	}
+	if r.Fault != nil {
+		r.Fault.Text = shorten(base, r.Fault.Text)
+		for i := range r.Fault.Why {
+			r.Fault.Why[i] = shorten(base, r.Fault.Why[i])
+		}
 	}
 	r.sort()
 	write := r.SARIF
@@ -183,6 +191,22 @@ func projectOf(a *cli.App) (root, base string) {
 	}
 }
 
+// shorten leaves the directory that places are relative to out of a text: it is one of this machine.
+func shorten(base, text string) string {
+	for _, dir := range withReal(base) {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, dir+string(filepath.Separator), ""), strconv.Quote(dir), `"."`)
+	}
+	return text
+}
+
+// withReal returns a directory, and what it is without symbolic links.
+func withReal(dir string) []string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
+		return []string{dir, real}
+	}
+	return []string{dir}
+}
+
 // relative returns the path of a file below base, with slashes. Of one that isn't below it only the name is left: its
 // directories are this machine's. A file on no disk keeps the name that begins with its space.
 func relative(a *cli.App, base, file string) string {
@@ -190,11 +214,7 @@ func relative(a *cli.App, base, file string) string {
 	if full.Err != nil {
 		return filepath.ToSlash(file)
 	}
-	bases := []string{base}
-	if real, err := filepath.EvalSymlinks(base); err == nil {
-		bases = append(bases, real)
-	}
-	for _, dir := range bases {
+	for _, dir := range withReal(base) {
 		if rel, err := filepath.Rel(dir, full.Value); err == nil && filepath.IsLocal(rel) {
 			if label, _, ok := strings.Cut(file, "/"); ok && strings.HasPrefix(label, lockfile.System) {
 				break // the space of a bundle

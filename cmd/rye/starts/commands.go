@@ -8,7 +8,9 @@ func Commands() []cli.Command {
 		{
 			Path: "init", Quiet: true, Group: "start", Help: "Create a project, and a key and a policy if missing.",
 			More: "It creates rye.yaml, rye.lock and .ai, and adds missing lines to .gitattributes and .gitignore. Existing files stay as " +
-				"they are, so running it again changes nothing.\n\nExamples:\n\n    rye init\n    rye init ../other\n    rye init --dry-run",
+				"they are, so running it again changes nothing.\n\n--ci SERVICE writes the files by which github, gitlab or pre-commit run rye (see rye docs ci), " +
+				"in a project that is there only these. A file that differs is shown, and replaced after a yes.\n\nExamples:\n\n    rye init\n    rye init ../other\n" +
+				"    rye init --ci github",
 			Aka: []string{"create", "setup"},
 			New: func() cli.Runner { return new(initRun) }, Schema: "init/1", Output: initAnswer{},
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/pipelines"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -25,6 +26,7 @@ import (
 type initRun struct {
 	Dir    string `arg:"" optional:"" complete:"dir" help:"Directory; default: the working directory."`
 	DryRun bool   `help:"Show what would be written; write nothing."`
+	CI     string `name:"ci" enum:",github,gitlab,pre-commit" default:"" blank:"" help:"Write files for github, gitlab or pre-commit."`
 }
 
 type initAnswer struct {
@@ -93,8 +95,11 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if outer := around(dir); outer != "" {
 		a.Term.Note("it is inside the project %q", outer)
 	}
-	if err := c.project(ctx, a, ans); err != nil {
-		return nil, err
+	_, missing := os.Lstat(filepath.Join(dir, workspace.MarkerFile))
+	if c.CI == "" || missing != nil {
+		if err := c.project(ctx, a, ans); err != nil {
+			return nil, err
+		}
 	}
 	for _, w := range ans.Written {
 		if w.Path != workspace.MarkerDir+"/" {
@@ -105,6 +110,11 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Commit = append(ans.Commit, workspace.MarkerDir+"/")
 	}
 	made := len(ans.Written)
+	if c.CI != "" {
+		if err := c.pipeline(ctx, a, ans); err != nil || made == 0 {
+			return ans, err
+		}
+	}
 	err = c.identity(ctx, a, ans)
 	switch {
 	case err != nil:
@@ -119,6 +129,18 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		a.Term.Note("next: %s", there.Placed("rye new tool acme/hello"))
 	}
 	return ans, nil
+}
+
+// pipeline writes the files of a service.
+func (c *initRun) pipeline(ctx context.Context, a *cli.App, ans *initAnswer) error {
+	files, err := pipelines.Write(ctx, a, c.CI, ans.Dir, c.DryRun)
+	for _, f := range files {
+		ans.Written, ans.Commit = append(ans.Written, initLine{f.Path, f.What}), append(ans.Commit, f.Path)
+	}
+	if err == nil && len(files) == 0 {
+		a.Term.Note("the files for %s are up to date", c.CI)
+	}
+	return err
 }
 
 // place is the directory that becomes a project. The user space can't be one.
