@@ -220,20 +220,20 @@ func (s *Session) prepare(ctx context.Context, from *source, c *exec.Call, chose
 	return p, nil
 }
 
-// Consent asks the policies about the call of a tool that isn't run as one, but as a thread.
-func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (*consent.Approval, error) {
-	given, err := exec.Complete(it.Model.Tool, c)
-	if err != nil {
-		return nil, err
+// Consent asks the policies about the call of a tool that isn't run as one, but as a thread, and returns its parameters.
+func (s *Session) Consent(ctx context.Context, c *exec.Call, it *ai.Item) (given map[string]any, got *consent.Approval, err error) {
+	if given, err = exec.Complete(it.Model.Tool, c); err != nil {
+		return nil, nil, err
 	}
 	from, err := s.from(ctx, c.Ref)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer from.close()
 	about := &consent.Call{Ref: c.Ref, Digest: it.Raw, Risk: it.Model.Tool.Risk.String(), Params: given, Principal: cmp.Or(c.Principal, s.principal), Tenant: c.Tenant,
 		Attended: !c.Stranger}
-	return consent.Check(ctx, about, from.base.Root, from.base.Project, c.Door)
+	got, err = consent.Check(ctx, about, from.base.Root, from.base.Project, c.Door)
+	return given, got, err
 }
 
 // approved prepares a call again whose parameters were approved: the answer took its time, and what counts are the

@@ -1,47 +1,30 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/consent"
+	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/approve"
-	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/manifest/signing"
 )
 
-// maxShown is how many bytes of a parameter a question shows.
-const maxShown = 4 << 10
-
-// show shows the call that a question is about.
-func show(a *cli.App, q *consent.Question) {
-	a.Term.Prompt("%s needs an approval: %s\n", q.Ref.String(), q.Why())
-	for _, name := range slices.Sorted(maps.Keys(q.Params)) {
-		b, err := jcs.Append(nil, q.Params[name])
-		text := string(b)
-		if err != nil {
-			text = err.Error()
-		}
-		if len(text) > maxShown {
-			text = text[:maxShown] + "… (" + fault.Count(int64(len(text)), "byte") + ")"
-		}
-		a.Term.Prompt("  %s: %s\n", name, text)
-	}
-}
-
-// door asks about the one call of rye exec. --yes answers. Without a terminal the call makes a request, and the same command
+// door asks about the one call of rye exec, or a graph of rye run. --yes answers. Without a terminal the call makes a request, and the same command
 // finds its answer.
-func (c *execRun) door(a *cli.App, s *Opened) *consent.Door {
+func door(a *cli.App, s *Opened) *consent.Door {
 	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
 		if a.Globals.Yes && !q.Separate {
 			return &consent.Approval{By: "--yes"}, nil
@@ -54,7 +37,7 @@ func (c *execRun) door(a *cli.App, s *Opened) *consent.Door {
 		d.NoWait, d.Command = true, "rye "+cli.JoinArgs(a.Args)
 		if a.CanAsk() {
 			d.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
-				show(a, q)
+				live.Question(a, q)
 				line, err := a.Ask(ctx, "run it?", "[y/N]")
 				return approval.Answer{Yes: line == "y" || line == "yes", By: q.Principal, Through: "terminal"}, err
 			}
@@ -67,9 +50,19 @@ func (c *execRun) door(a *cli.App, s *Opened) *consent.Door {
 	}}
 }
 
+// permit asks the policies about a run of a graph, as about any call of a tool. end says what came of it.
+func permit(ctx context.Context, a *cli.App, s *Opened, it *ai.Item, start *thread.Start) (end func(ctx context.Context, code string) error, err error) {
+	given, got, err := s.Consent(ctx, &exec.Call{Ref: it.Ref, Door: door(a, s), Params: start.Inputs}, it)
+	if start.Inputs = params.Values(given); err != nil || got == nil || got.Take == nil {
+		return func(context.Context, string) error { return nil }, err
+	}
+	start.ID = cmp.Or(start.ID, registry.NewID(it.Ref.ID, a.Now()))
+	return got.Take(ctx, start.ID)
+}
+
 // approver returns what approves the calls of threads.
 func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign approve.Sign) (*approve.Approver, error) {
-	approver, err := approve.New(allow, asks(a, v), sign)
+	approver, err := approve.New(allow, v.Asks(a), sign)
 	if err != nil {
 		return nil, err
 	}
@@ -101,27 +94,6 @@ func follow(ctx context.Context, a *cli.App, e *thread.Engine, r *thread.Result,
 		r = next
 	}
 	return r, nil
-}
-
-// asks returns what asks about the calls of a thread; nil without a terminal.
-func asks(a *cli.App, v *live.View) approve.Ask {
-	if !a.CanAsk() {
-		return nil
-	}
-	return func(ctx context.Context, q *consent.Question) (_ approve.Reply, err error) {
-		var line string
-		v.Ask(func() {
-			show(a, q)
-			line, err = a.Ask(ctx, "run it?", "[y] once, [t] always in this thread, [N] no:")
-		})
-		switch line {
-		case "y", "yes":
-			return approve.Once, err
-		case "t":
-			return approve.ThisThread, err
-		}
-		return approve.No, err
-	}
 }
 
 // signer returns what signs items for a model that asks for it; nil unless it is allowed.

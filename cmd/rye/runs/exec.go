@@ -62,7 +62,7 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer s.Close()
-	p, err := s.Prepare(ctx, &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.given(a), Dry: c.DryRun, Door: c.door(a, s)})
+	p, err := s.Prepare(ctx, &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.given(a), Dry: c.DryRun, Door: door(a, s)})
 	if err != nil {
 		return nil, Reworded(a, err)
 	}

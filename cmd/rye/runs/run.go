@@ -3,12 +3,14 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
@@ -26,7 +28,7 @@ import (
 )
 
 type runRun struct {
-	Ref       string   `arg:"" complete:"ref" help:"Directive to run."`
+	Ref       string   `arg:"" complete:"ref" help:"Directive or graph (tool:ID) to run."`
 	Input     []string `short:"i" placeholder:"NAME=VALUE" sep:"none" help:"Input, converted by the directive's declaration (repeatable)."`
 	Param     []string `short:"p" sep:"none" hidden:"" help:"Same as -i."`
 	Inputs    string   `placeholder:"JSON" help:"Inputs as a JSON object, @FILE or - (standard input)."`
@@ -55,7 +57,7 @@ func (c *runRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // run runs the directive; as what a process was started for, if it was.
-func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answer, error) {
+func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (_ cli.Answer, err error) {
 	ref, err := c.ref(a)
 	if err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 		return nil, err
 	}
 	defer s.Close()
-	if err := runs(ctx, a, s, ref); err != nil {
+	it, err := runs(ctx, a, s, ref)
+	if err != nil {
 		return nil, err
 	}
 	if c.Async {
@@ -104,6 +107,19 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (cli.Answ
 		if ctx, err = of.start(ctx, s.Session, start, a.Now()); err != nil {
 			return nil, err
 		}
+	}
+	if it != nil && start.Replay == "" && (of == nil || of.job.Child == nil) {
+		end, err := permit(ctx, a, s, it, start)
+		if err != nil {
+			return nil, Reworded(a, err)
+		}
+		defer func() {
+			code := fault.Code("")
+			if err != nil {
+				code = fault.CodeOf(err)
+			}
+			err = errors.Join(err, end(context.WithoutCancel(ctx), string(code)))
+		}()
 	}
 	r, err := engine.Run(ctx, start)
 	if err == nil && !c.NoWait && start.Replay == "" {
@@ -150,19 +166,19 @@ func (c *runRun) ref(a *cli.App) (model.Ref, error) {
 	return ref, err
 }
 
-// runs refuses a tool that is no graph: exec runs those.
-func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) error {
+// runs returns a graph, nil for a directive, and refuses a tool that is none: exec runs those.
+func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (*ai.Item, error) {
 	if ref.Kind != "tool" {
-		return nil
+		return nil, nil
 	}
 	it, err := s.Item(ctx, ref)
 	switch {
 	case err != nil && fault.CodeOf(err) != fault.NotFound && fault.CodeOf(err) != fault.ToolNotFound:
-		return Reworded(a, err)
+		return nil, Reworded(a, err)
 	case err == nil && graph.Is(it.Model.Tool):
-		return nil
+		return it, nil
 	}
-	return stand.NoGraph(a, ref)
+	return nil, stand.NoGraph(a, ref)
 }
 
 func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {

@@ -25,7 +25,7 @@ func (m *Maker) walks(c *Call, it *ai.Item, given object) {
 		}
 		call := &exec.Call{Ref: c.Ref, Door: m.Flow.Door(m.Approver, m.Thread, c.Record, m.Plan.Directive.Ref.String()), Params: params.Values(given),
 			Principal: m.Principal, Stranger: true}
-		got, err := m.Plan.Agents.Session.Consent(ctx, call, it)
+		_, got, err := m.Plan.Agents.Session.Consent(ctx, call, it)
 		if err != nil {
 			return nil, err
 		}
