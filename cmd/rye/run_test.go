@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/provider/wire"
+	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // TestModelScripts runs the scripts that need a model. It calls acme/echo with what stands behind "echo" in the directive, and
@@ -76,6 +78,7 @@ func TestModelScripts(t *testing.T) {
 		return setup(env)
 	}
 	p.Cmds["held"], p.Cmds["release"] = gates.held, gates.release
+	p.Cmds["parts"] = parts
 	p.Cmds["threadid"], p.Cmds["firstthread"], p.Cmds["lastthread"] = threadID, firstThreadOf, lastThreadOf
 	testscript.Run(t, p)
 }
@@ -104,6 +107,41 @@ func threadID(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &answer))
 	ts.Setenv(args[1], answer.Data.Thread)
+}
+
+// parts is "parts FILE DIRECTIVE N MOST": a list in JSON has N threads of a directive, whose budgets are MOST dollars together at most,
+// and which may do no more than call acme/echo.
+func parts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: parts FILE DIRECTIVE N MOST")
+	}
+	var list struct {
+		Data struct {
+			Threads []struct {
+				Thread, Directive string
+				Budget            *float64
+			}
+		}
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &list))
+	n, sum := 0, 0.0
+	for _, t := range list.Data.Threads {
+		if t.Directive != "directive:"+args[1] && t.Directive != args[1] {
+			continue
+		}
+		if n++; t.Budget == nil {
+			ts.Fatalf("%s has no budget", t.Thread)
+		}
+		sum += *t.Budget
+		lines := ts.ReadFile(filepath.Join(".ai", "threads", filepath.FromSlash(t.Thread), transcript.LinesFile))
+		first, _, _ := strings.Cut(lines, "\n")
+		if !strings.Contains(first, `"grants":["execute:tool:acme/echo"]`) {
+			ts.Fatalf("%s", first)
+		}
+	}
+	if most, err := strconv.ParseFloat(args[3], 64); err != nil || fmt.Sprint(n) != args[2] || sum > most {
+		ts.Fatalf("%d threads of %s have %g dollars", n, args[1], sum)
+	}
 }
 
 // firstThreadOf is "firstthread FILE VAR": the variable is the id of the first thread of a list in JSON.

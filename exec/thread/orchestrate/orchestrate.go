@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/carry"
@@ -186,6 +188,10 @@ func goOn(ctx context.Context, c *call) (any, error) {
 	o := &carry.Order{Thread: c.row.ID, Message: c.Message, Handoff: c.Operation == "handoff_thread"}
 	if o.Message == "" && !o.Handoff {
 		return nil, fault.New(fault.Validation, "message required").Try("rye docs operations")
+	}
+	// What the thread may do is its own affair: this tool passes the work on, and is granted nothing itself.
+	if caller := exec.CallerOf(ctx); caller != nil {
+		ctx, _ = caller.Pass(ctx, model.Ref{})
 	}
 	r, err := carry.Go(ctx, c.engine, c.desk, o)
 	if r.Result == nil {
