@@ -9,11 +9,11 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/edit"
+	"github.com/rye-build/rye/ai/flags"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/catalog"
-	"github.com/rye-build/rye/exec/catalog/flags"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 

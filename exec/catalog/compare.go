@@ -3,9 +3,9 @@ package catalog
 import (
 	"slices"
 
+	"github.com/rye-build/rye/ai/flags"
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/catalog/flags"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rye-build/rye/ai/flags"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/catalog/flags"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 

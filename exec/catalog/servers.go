@@ -9,10 +9,10 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/edit"
+	"github.com/rye-build/rye/ai/flags"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/catalog/flags"
 )
 
 // A Server is one that has an item in a space.

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/flags"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/catalog"
-	"github.com/rye-build/rye/exec/catalog/flags"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
 )

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rye-build/rye/ai/flags"
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/catalog"
-	"github.com/rye-build/rye/exec/catalog/flags"
 )
 
 // maxShown bounds how much of a text of a server is shown in a line, in characters.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rye-build/rye/exec/catalog/flags"
+	"github.com/rye-build/rye/ai/flags"
 )
 
 func classes(all []flags.Flag) string {
