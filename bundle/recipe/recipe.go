@@ -284,7 +284,7 @@ func inAI(path string) bool { return strings.HasPrefix(path, ".ai/") }
 // Never reports whether what has a name directly in .ai is never part of a bundle.
 func Never(name string) bool {
 	switch portable.Fold(name) {
-	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "policy.yaml", "threads", "trusted_keys", "vendor":
+	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "policy.yaml", "installed.yaml", "threads", "trusted_keys", "vendor":
 		return true
 	}
 	return false

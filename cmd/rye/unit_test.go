@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -425,6 +426,7 @@ func TestSchemas(t *testing.T) {
 	words["thread handoff"] = []string{"-C", words["run"][1], "acme/say"}
 	words["thread wait"] = []string{"-C", words["run"][1], "acme/say"}
 	words["mcp config"] = []string{"codex"}
+	maps.Copy(words, exchangeWords(t, home))
 	words["mcp serve"] = []string{"-C", project}
 	words["serve token add"], words["serve token remove"] = []string{"ci", "--expires", "30d", "--tenant", "acme"}, []string{"ci"}
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}

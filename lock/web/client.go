@@ -139,7 +139,7 @@ type way struct {
 func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error) {
 	u, err := parse(address, c.options.PlainHTTP)
 	if err != nil {
-		return nil, 0, &Error{URL: shownRaw(address), Err: err}
+		return nil, 0, &Error{URL: Shown(address), Err: err}
 	}
 	// The deadline's cause tells it from the caller's; the cause of a cancel says what the body found.
 	ctx, stop := context.WithTimeoutCause(ctx, c.limits.all, &SlowError{Everything, c.limits.all})

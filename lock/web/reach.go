@@ -13,7 +13,7 @@ import (
 func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error) {
 	u, err := parse(address, c.options.PlainHTTP)
 	if err != nil {
-		return nil, &Error{URL: shownRaw(address), Err: err}
+		return nil, &Error{URL: Shown(address), Err: err}
 	}
 	w := c.start(u)
 	fail := func(err error) ([]netip.Addr, error) { return nil, w.error(c.unnamed(w, err)) }

@@ -19,7 +19,7 @@ func Lists(a *cli.App) trust.Lists {
 		return k
 	}
 	k.Fetch = func(ctx context.Context, address string, most int64, stranger bool) ([]byte, error) {
-		b, err := getSmall(ctx, a, address, most, stranger)
+		b, err := GetSmall(ctx, a, address, most, stranger)
 		if err == nil || errors.Is(err, context.Canceled) {
 			return b, err
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/web"
@@ -14,9 +15,12 @@ import (
 // smallWait bounds how long a document may take that a command waits for.
 const smallWait = 5 * time.Minute
 
-// getSmall fetches all of a document from an https address, which must lead to no inside if a stranger wrote it.
+// GetSmall fetches all of a document from an https address, which must lead to no inside if a stranger wrote it.
 // Proxies and certificates are as Go takes them from the environment.
-func getSmall(ctx context.Context, a *cli.App, address string, most int64, stranger bool) ([]byte, error) {
+func GetSmall(ctx context.Context, a *cli.App, address string, most int64, stranger bool) ([]byte, error) {
+	if a.IsOffline() {
+		return nil, fault.New(fault.Offline, "%q is not fetched: rye is offline", web.Shown(address)).On("url", web.Shown(address))
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, smallWait, &web.SlowError{Phase: web.Everything, After: smallWait})
 	defer cancel()
 	file, _, err := web.New(webOptions(a, stranger)).Get(ctx, address, most)

@@ -30,7 +30,8 @@ func Commands() []cli.Command {
 				"--as NAME, the name to verify it under: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
 				"revocations:NAME, rotation:RULE.\n\nIt reads every file, the other files of a tool included, checks the signatures, and asks the policy " +
 				"(see rye trust); it uses no cache. If a bundle of the lock is missing, a glob that may match its items is refused.\n\nIf one of the " +
-				"items fails, the exit status is 1 and the code says why. If the policy itself is refused, it is 4. " +
+				"items fails, the exit status is 1 and the code says why. If the policy itself is refused, it is 4. --installed compares what rye export " +
+				"put into the folders of clients with the lock instead; if something differs, the exit status is 1. " +
 				"--format sarif writes a report for code scanning, --format markdown one for a job summary (see rye docs ci).\n\nExamples:\n\n" +
 				"    rye verify tool:acme/fetch\n    rye verify '**' --json\n    rye verify --trust team.yaml fetch.py --as tool:acme/fetch",
 			New: func() cli.Runner { return new(VerifyRun) }, Schema: "verify/2", Output: &VerifyReport{},

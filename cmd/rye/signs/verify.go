@@ -16,8 +16,9 @@ import (
 )
 
 type VerifyRun struct {
-	Items []string `arg:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
-	As    string   `placeholder:"NAME" help:"Name under which to use the one file."`
+	Items     []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
+	Installed bool     `help:"Compare what is in the folders of clients with the lock."`
+	As        string   `placeholder:"NAME" help:"Name under which to use the one file."`
 	findings.Flag
 }
 
@@ -26,7 +27,14 @@ func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if c.As == "" {
+	switch {
+	case c.Installed && (len(c.Items) > 0 || c.As != ""):
+		return nil, fault.New(fault.Validation, "--installed takes no items").Try("rye verify --installed")
+	case c.Installed:
+		return verifyInstalled(ctx, a)
+	case len(c.Items) == 0:
+		return nil, fault.New(fault.Validation, "nothing to verify: give an item").Try("rye verify '**'", "rye verify --installed", "rye help verify")
+	case c.As == "":
 		return c.verifyItems(ctx, a)
 	}
 	if len(c.Items) != 1 {

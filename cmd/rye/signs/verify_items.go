@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/clients"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
@@ -28,15 +29,22 @@ import (
 )
 
 // VerifyReport is what rye verify shows.
-type VerifyReport struct{ *signing.Report }
+type VerifyReport struct {
+	*signing.Report
+	Installed *clients.Report `json:"installed,omitempty"` // with --installed
+}
 
 func newReport(files []*signing.Evidence, one *fault.Error) (cli.Answer, error) {
 	r, err := signing.NewReport(files, one)
-	return &VerifyReport{r}, err
+	return &VerifyReport{Report: r}, err
 }
 
 // Text is the evidence of one file, and of many a line for each.
 func (r *VerifyReport) Text(t *cli.Terminal) {
+	if r.Installed != nil {
+		printInstalled(t, r.Installed)
+		return
+	}
 	if len(r.Files) == 1 {
 		printEvidence(t, r.Files[0])
 		return
@@ -58,10 +66,18 @@ func (r *VerifyReport) Text(t *cli.Terminal) {
 }
 
 // Extent counts the files.
-func (r *VerifyReport) Extent() string { return fault.Count(int64(len(r.Files)), "item") }
+func (r *VerifyReport) Extent() string {
+	if r.Installed != nil {
+		return fault.Count(int64(r.Installed.Items), "item")
+	}
+	return fault.Count(int64(len(r.Files)), "item")
+}
 
 // Findings are the refused files.
 func (r *VerifyReport) Findings() (all []findings.Finding) {
+	if r.Installed != nil {
+		return installedFindings(r.Installed)
+	}
 	for _, v := range r.Files {
 		if !v.Allowed {
 			all = append(all, findings.Finding{Code: v.Code, Level: findings.Error, File: v.File, Line: v.Line, Name: v.Name, Message: cmp.Or(v.Sentence, v.Message), Hint: v.Hint})

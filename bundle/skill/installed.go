@@ -1,0 +1,406 @@
+package skill
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// ListFile is the list of what was written, below the root of a project.
+const ListFile = ".ai/installed.yaml"
+
+const maxList = 16 << 20
+
+var spec = canon.Spec{
+	Format: "installed/1",
+	Sections: []canon.Section{{Name: "files", Fields: []canon.Field{
+		{Name: "ref"}, {Name: "client", Max: 64}, {Name: "digest", Max: 71}, {Name: "mode", Max: 4},
+	}}},
+	MaxBytes:   maxList,
+	MaxEntries: 100_000,
+}
+
+// A Line says of a file that was written what it is.
+type Line struct {
+	Ref, Client string
+	Digest      cas.Digest
+	Mode        cas.Mode
+}
+
+// Installed is the list, by path.
+type Installed map[string]Line
+
+// ParseInstalled reads a list.
+func ParseInstalled(b []byte) (Installed, error) {
+	all := Installed{}
+	s := canon.NewScannerBytes(b, &spec)
+	for s.Scan() {
+		var l Line
+		p := string(s.Key())
+		if err := portable.Check(p); err != nil {
+			return nil, s.Errorf("%v", err)
+		}
+		l.Ref, l.Client = string(s.Str(0)), string(s.Str(1))
+		d, err := cas.ParseDigest(string(s.Str(2)))
+		if err != nil {
+			return nil, s.Errorf("%v", err)
+		}
+		switch l.Digest = d; string(s.Str(3)) {
+		case cas.File.String():
+			l.Mode = cas.File
+		case cas.Exec.String():
+			l.Mode = cas.Exec
+		default:
+			return nil, s.Errorf("the mode must be file or exec")
+		}
+		c, err := ClientByName(l.Client)
+		if err != nil || !strings.HasPrefix(p, c.Skills+"/") && (c.Commands == "" || !strings.HasPrefix(p, c.Commands+"/")) {
+			return nil, s.Errorf("%q is in no folder of the client %q", p, l.Client)
+		}
+		all[p] = l
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	if len(s.Comments()) > 0 {
+		return nil, errors.New("the list is not signed: remove the lines above")
+	}
+	return all, portable.CheckSet(slices.Values(all.Paths()))
+}
+
+// Bytes writes a list.
+func (in Installed) Bytes() ([]byte, error) {
+	e := canon.NewEncoderBytes(nil, &spec)
+	for _, p := range in.Paths() {
+		l := in[p]
+		e.Begin(0, p)
+		e.Str(0, l.Ref)
+		e.Str(1, l.Client)
+		e.Str(2, l.Digest.String())
+		e.Str(3, l.Mode.String())
+		e.End()
+	}
+	if err := e.Close(); err != nil {
+		return nil, err
+	}
+	return e.Bytes(), nil
+}
+
+// Paths returns the paths, sorted.
+func (in Installed) Paths() []string { return slices.Sorted(maps.Keys(in)) }
+
+// Pair is an item in a client.
+type Pair struct{ Ref, Client string }
+
+// Pairs returns which items are in which clients, sorted.
+func (in Installed) Pairs() []Pair {
+	seen := map[Pair]bool{}
+	for _, l := range in {
+		seen[Pair{l.Ref, l.Client}] = true
+	}
+	return slices.SortedFunc(maps.Keys(seen), func(a, b Pair) int { return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Client, b.Client)) })
+}
+
+// ReadInstalled reads the list of a project; it is empty where there is none.
+func ReadInstalled(root string) (Installed, error) {
+	name := filepath.Join(root, filepath.FromSlash(ListFile))
+	b, err := osfile.ReadSmall(name, maxList)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Installed{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	in, err := ParseInstalled(b)
+	if err != nil {
+		return nil, fault.New(fault.Parsing, "%q can't be read", ListFile).From(err).Because(err.Error()).On("file", ListFile).Try("rye docs skills")
+	}
+	return in, nil
+}
+
+// A Place is a project whose clients are written to.
+type Place struct {
+	dir  *osfile.Dir
+	root string
+	In   Installed
+}
+
+// OpenPlace opens a project. The caller keeps others from changing it meanwhile.
+func OpenPlace(root string) (*Place, error) {
+	in, err := ReadInstalled(root)
+	if err != nil {
+		return nil, err
+	}
+	d, err := osfile.OpenDir(root, 0o777)
+	if err != nil {
+		return nil, err
+	}
+	return &Place{d, root, in}, nil
+}
+
+// Close closes the project.
+func (p *Place) Close() { p.dir.Close() }
+
+// digest returns the digest of a file; false if it isn't there.
+func (p *Place) digest(name string) (cas.Digest, bool, error) {
+	b, err := p.dir.Read(name, MaxFile)
+	return cas.Sum(b), b != nil, err
+}
+
+// Install writes the files of an item for a client, in the place of those that it had before. It returns the paths that
+// were written. A file that isn't listed, or that was changed since, is never replaced.
+func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, err error) {
+	next := maps.Clone(p.In)
+	maps.DeleteFunc(next, func(_ string, l Line) bool { return Pair{l.Ref, l.Client} == pair })
+	var write []*File
+	var gone []string
+	for i := range files {
+		f := &files[i]
+		if err := portable.Check(f.Path); err != nil {
+			return nil, badPath(f.Path, err)
+		}
+		l := Line{pair.Ref, pair.Client, cas.Sum(f.Bytes), f.Mode()}
+		was, listed := p.In[f.Path]
+		if listed && (was.Ref != pair.Ref || was.Client != pair.Client) {
+			return nil, fault.New(fault.Validation, "%q belongs to %s, for the client %q", f.Path, was.Ref, was.Client).On("file", f.Path).
+				Because("nothing was written").Try("rye export " + exportVerb(was.Ref) + " " + fault.Quote(was.Ref) + " --to " + was.Client + " --remove")
+		}
+		have, there, err := p.digest(f.Path)
+		switch {
+		case err != nil:
+			return nil, err
+		case there && !listed:
+			return nil, fault.New(fault.Validation, "%q exists already, and rye didn't write it", f.Path).On("file", f.Path).On("reason", "exists").
+				Because("nothing was written")
+		case there && have != was.Digest && have != l.Digest:
+			return nil, changed(f.Path)
+		}
+		if !there || have != l.Digest || was.Mode != l.Mode {
+			write = append(write, f)
+			if there {
+				gone = append(gone, f.Path)
+			}
+		}
+		next[f.Path] = l
+	}
+	for _, name := range p.In.Paths() {
+		if _, stays := next[name]; !stays {
+			have, there, err := p.digest(name)
+			if err != nil {
+				return nil, err
+			}
+			if there && have != p.In[name].Digest {
+				return nil, changed(name)
+			}
+			gone = append(gone, name)
+		}
+	}
+	if err := portable.CheckSet(slices.Values(next.Paths())); err != nil {
+		return nil, badPath(pair.Ref, err)
+	}
+	for _, f := range write {
+		written = append(written, f.Path)
+	}
+	if dry {
+		return written, nil
+	}
+	// Removed first: a list that names what is gone can be made true again, and one that lacks what is there can't.
+	for _, name := range gone {
+		if err := p.dir.Remove(name); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.save(next); err != nil {
+		return nil, err
+	}
+	for _, f := range write {
+		mode := fs.FileMode(0o644)
+		if f.Exec {
+			mode = 0o755
+		}
+		if err := p.dir.Write(f.Path, mode, true, f.Bytes); err != nil {
+			return nil, err
+		}
+	}
+	return written, nil
+}
+
+// exportVerb is the command that exports an item.
+func exportVerb(ref string) string {
+	if strings.HasPrefix(ref, "directive:") {
+		return "directive"
+	}
+	return "skill"
+}
+
+func changed(name string) *fault.Error {
+	return fault.New(fault.Validation, "%q was changed since rye wrote it", name).On("file", name).On("reason", "changed").
+		Because("nothing was written", "remove the file yourself if the change isn't needed")
+}
+
+func (p *Place) save(next Installed) error {
+	if maps.Equal(next, p.In) {
+		return nil
+	}
+	p.In = next
+	if len(next) == 0 {
+		return p.dir.Remove(ListFile)
+	}
+	b, err := next.Bytes()
+	if err != nil {
+		return err
+	}
+	return p.dir.Write(ListFile, 0o644, false, b)
+}
+
+// Remove takes the files of an item out of a client, and no others. Files that were changed keep it from all.
+func (p *Place) Remove(pair Pair, dry bool) (removed []string, err error) {
+	next := maps.Clone(p.In)
+	for _, name := range p.In.Paths() {
+		l := p.In[name]
+		if l.Ref != pair.Ref || l.Client != pair.Client {
+			continue
+		}
+		have, there, err := p.digest(name)
+		if err != nil {
+			return nil, err
+		}
+		if there && have != l.Digest {
+			return nil, changed(name)
+		}
+		delete(next, name)
+		removed = append(removed, name)
+	}
+	if len(removed) == 0 {
+		return nil, fault.New(fault.NotFound, "%s is not in the client %q", pair.Ref, pair.Client).On("ref", pair.Ref).Try("rye verify --installed")
+	}
+	if dry {
+		return removed, nil
+	}
+	for _, name := range removed {
+		if err := p.dir.Remove(name); err != nil {
+			return nil, err
+		}
+	}
+	return removed, p.save(next)
+}
+
+// A Difference is a file in a client that isn't as the lock has it.
+type Difference struct {
+	File   string `json:"file"`
+	Ref    string `json:"ref"`
+	Client string `json:"client"`
+	Reason string `json:"reason"` // missing, changed, mode, stale, unlisted, unlocked
+	Why    string `json:"why"`
+}
+
+// Compare returns how the files of an item in a client differ from what the lock makes of it. want is nil where the lock
+// has no such item.
+func (p *Place) Compare(pair Pair, want []File) (all []Difference, err error) {
+	add := func(file, reason, why string) {
+		all = append(all, Difference{file, pair.Ref, pair.Client, reason, why})
+	}
+	pinned := map[string]*File{}
+	for i := range want {
+		pinned[want[i].Path] = &want[i]
+	}
+	folders := map[string]bool{}
+	for _, name := range p.In.Paths() {
+		l := p.In[name]
+		if l.Ref != pair.Ref || l.Client != pair.Client {
+			continue
+		}
+		f := pinned[name]
+		have, there, err := p.digest(name)
+		switch {
+		case err != nil:
+			add(name, "changed", fault.Of(err).Text)
+		case want == nil:
+			add(name, "unlocked", "the lock has no "+pair.Ref)
+		case f == nil:
+			add(name, "stale", "the locked item has no such file")
+		case !there:
+			add(name, "missing", "it is missing")
+		case have != cas.Sum(f.Bytes) && have == l.Digest:
+			add(name, "stale", "it is of another version than the locked one")
+		case have != cas.Sum(f.Bytes):
+			add(name, "changed", "it differs from what is locked")
+		case runtime.GOOS != "windows" && p.isExec(name) != f.Exec:
+			add(name, "mode", "it is executable on one side only")
+		}
+		delete(pinned, name)
+		if c, err := ClientByName(pair.Client); err == nil {
+			if rest, ok := strings.CutPrefix(name, c.Skills+"/"); ok {
+				first, _, _ := strings.Cut(rest, "/")
+				folders[path.Join(c.Skills, first)] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(pinned)) {
+		add(name, "missing", "the locked item has it, and it was not written")
+	}
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
+		err := fs.WalkDir(p.dir.Root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if _, listed := p.In[name]; !d.IsDir() && !listed && pinned[name] == nil {
+				add(name, "unlisted", "rye didn't write it, and it is in the skill's folder")
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (p *Place) isExec(name string) bool {
+	fi, err := p.dir.Root.Lstat(name)
+	return err == nil && fi.Mode().Perm()&0o100 != 0
+}
+
+// WriteDir writes the files of a skill into a new folder.
+func WriteDir(dir string, files []File) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fault.New(fault.Validation, "%q exists already", dir).From(err).On("file", dir).On("reason", "exists").Because("nothing was written")
+		}
+		return err
+	}
+	d, err := osfile.OpenDir(dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for _, f := range files {
+		mode := fs.FileMode(0o644)
+		if f.Exec {
+			mode = 0o755
+		}
+		if err := d.Write(f.Path, mode, true, f.Bytes); err != nil {
+			return errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package skill
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+)
+
+func client(t *testing.T, name string) Client {
+	t.Helper()
+	c, err := ClientByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func open(t *testing.T, root string) *Place {
+	t.Helper()
+	p, err := OpenPlace(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// TestCrash: a process that dies between the list and the files leaves what the same command completes, or removes.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	pair := Pair{"tool:skills/greet/skill", "claude"}
+	files := client(t, "claude").SkillFiles("greet", []File{{Path: Main, Bytes: []byte(greet)}, {Path: "a.sh", Exec: true, Bytes: []byte("x")}})
+	next := client(t, "claude").SkillFiles("greet", []File{{Path: Main, Bytes: []byte(greet + "more")}})
+	for _, how := range []string{"install", "replace", "remove"} {
+		root := t.TempDir()
+		p := open(t, root)
+		if how != "install" {
+			if _, err := p.Install(pair, files, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, want := p.In, files
+		if how == "replace" {
+			want = next
+		}
+		// The list stands, and of the files none, or the first one.
+		for n := range 2 {
+			if how == "remove" {
+				if _, err := p.Install(pair, files, false); err != nil {
+					t.Fatal(err)
+				}
+				if err := p.dir.Remove(files[0].Path); n == 1 && err != nil {
+					t.Fatal(err)
+				}
+				again := open(t, root)
+				if removed, err := again.Remove(pair, false); err != nil || len(removed) != 2 || len(again.In) != 0 {
+					t.Fatal(removed, err)
+				}
+				if _, err := os.Stat(filepath.Join(root, ".claude", "skills")); !os.IsNotExist(err) {
+					t.Fatal(err)
+				}
+				p = open(t, root)
+				continue
+			}
+			list := Installed{}
+			for _, f := range want {
+				list[f.Path] = Line{pair.Ref, pair.Client, cas.Sum(f.Bytes), f.Mode()}
+			}
+			for path := range before {
+				if err := p.dir.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.save(list); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range want[:n*(len(want)-1)] {
+				if err := p.dir.Write(f.Path, 0o644, true, f.Bytes); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := open(t, root)
+			if found, err := again.Compare(pair, want); err != nil || len(found) == 0 {
+				t.Fatalf("%s: what is missing isn't seen: %v, %v", how, found, err)
+			}
+			if _, err := again.Install(pair, want, false); err != nil {
+				t.Fatal(how, err)
+			}
+			if found, err := again.Compare(pair, want); err != nil || len(found) > 0 {
+				t.Fatal(how, found, err)
+			}
+			if _, err := again.Remove(pair, false); err != nil {
+				t.Fatal(err)
+			}
+			p, before = open(t, root), nil
+		}
+	}
+}
+
+// TestKeep: what others wrote, or changed, stays as it is, and so does everything else.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	p := open(t, root)
+	pair := Pair{"directive:acme/review", "claude"}
+	file := []File{{Path: ".claude/commands/review.md", Bytes: []byte("x")}}
+	if err := os.MkdirAll(filepath.Join(root, ".claude", "commands"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	full := filepath.Join(root, filepath.FromSlash(file[0].Path))
+	for _, text := range []string{"x", "other"} { // the same bytes are not ours either
+		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Install(pair, file, false); fault.Of(err).Details["reason"] != "exists" {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(root, ListFile)); !os.IsNotExist(err) {
+			t.Fatal("something was written")
+		}
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Install(pair, file, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte("changed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Install(pair, file, false); err == nil {
+		t.Fatal("a changed file was replaced")
+	}
+	if _, err := p.Install(pair, []File{{Path: ".claude/commands/other.md"}}, false); err == nil {
+		t.Fatal("a changed file was taken away")
+	}
+	if _, err := p.Remove(pair, false); err == nil {
+		t.Fatal("a changed file was removed")
+	}
+	if b, err := os.ReadFile(full); err != nil || string(b) != "changed" {
+		t.Fatal(string(b), err)
+	}
+	if _, err := p.Install(pair, []File{{Path: ".claude/commands/../../x"}}, false); err == nil {
+		t.Fatal("a path led outside")
+	}
+}
+
+// TestList: the format, and what is none.
+func TestList(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("testdata/installed.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := ParseInstalled(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := in.Bytes(); err != nil || string(out) != string(b) {
+		t.Fatal(string(out), err)
+	}
+	if got := in.Pairs(); !slices.Equal(got, []Pair{{"directive:acme/review", "claude"}, {"tool:skills/pdf/skill", "claude"}}) {
+		t.Error(got)
+	}
+	for _, change := range [][2]string{
+		{`.claude/skills/pdf/run.sh`, `src/main.go`}, {`.claude/skills/pdf/run.sh`, `.claude/skills/../../x`},
+		{`"exec"`, `"link"`}, {"blake3:af", "blake3:zz"}, {`client: "claude", digest`, `client: "other", digest`},
+		{`.claude/skills/pdf/run.sh`, `.claude/skills/pdf/Skill.md`}, {"installed/1", "installed/2"}, {"rye:", "# rye:signed:x\nrye:"},
+	} {
+		if _, err := ParseInstalled([]byte(strings.Replace(string(b), change[0], change[1], 1))); err == nil {
+			t.Errorf("%v is taken", change)
+		}
+	}
+}
+
+// TestDirectives: what is made of a directive is a skill, and its name is one.
+func TestDirectives(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{"acme/a_b": "a-b", "acme/A.b__C": "a-b-c", "x/" + strings.Repeat("a", 70): strings.Repeat("a", 64), "x/9": "9"} {
+		d := &Directive{Ref: model.Ref{Kind: "directive", ID: id}, Version: "1.0.0", Description: strings.Repeat("é \"x\" ", 300), Body: "{input:a}\n", Inputs: []Input{{Name: "a", Required: true}}}
+		if got := Slug(d.Ref); got != want || !IsName(got) {
+			t.Errorf("%s: %q", id, got)
+		}
+		for _, c := range Clients {
+			for _, f := range c.DirectiveFiles(d) {
+				if !strings.HasPrefix(f.Path, c.Skills+"/") && (c.Commands == "" || !strings.HasPrefix(f.Path, c.Commands+"/")) {
+					t.Error(c.Name, f.Path)
+				}
+				if !strings.Contains(string(f.Bytes), "`a`") {
+					t.Errorf("%s: %s", c.Name, f.Bytes)
+				}
+			}
+		}
+		if s, err := ParseText(Main, d.Skill()[0].Bytes); err != nil || s.Name != want || s.Version != "1.0.0" {
+			t.Error(s, err)
+		}
+	}
+	if _, err := ClientByName("none"); err == nil {
+		t.Error("a client that isn't there is known")
+	}
+}
+
+// TestAgents: the file stands behind metadata as it was, and what isn't one is refused.
+func TestAgents(t *testing.T) {
+	t.Parallel()
+	ref := model.Ref{Kind: "knowledge", ID: "acme/agents"}
+	text := "---\nx: y\n---\n# Instructions\r\n"
+	got := string(AgentsText(ref, `For "agents"`, []byte(text)))
+	if !strings.HasSuffix(got, "---\n"+text) {
+		t.Error(got)
+	}
+	for _, k := range model.Builtin() {
+		if k.Name == "knowledge" {
+			if m := k.Read(ref, "knowledge/acme/agents.md", []byte(got)); m.Invalid() || m.Title != `For "agents"` {
+				t.Error(m.Problems)
+			}
+		}
+	}
+	for _, bad := range []string{"", " \n", "\xff", "a\x00b", "x\u202ey", strings.Repeat("x", MaxText+1)} {
+		if CheckAgents("AGENTS.md", []byte(bad)) == nil {
+			t.Errorf("%.10q is taken", bad)
+		}
+	}
+	if err := CheckAgents("AGENTS.md", []byte(text)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,146 @@
+package skill
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+)
+
+// Dir is where the files of a skill are, beside its tool; Tool is that tool's name.
+const (
+	Dir  = "_files"
+	Tool = "skill"
+)
+
+// An Origin says where a skill came from.
+type Origin struct {
+	From    string // an address, or the name of a file or directory
+	Archive string // the digest of the archive; empty for a directory
+	Path    string // of the skill's folder in there
+	Files   string // the digest of the listing of its files (package tree)
+}
+
+// Refs returns the items that a skill becomes. Names of directives have "_" and begin with a letter.
+func Refs(category, name string) (tool, directive model.Ref) {
+	word := strings.ReplaceAll(name, "-", "_")
+	if word != "" && word[0] <= '9' {
+		word = "skill_" + word
+	}
+	return model.Ref{Kind: "tool", ID: path.Join(category, name, Tool)}, model.Ref{Kind: "directive", ID: path.Join(category, word)}
+}
+
+// NameOf returns the name of the skill that an item is of.
+func NameOf(ref model.Ref) (string, bool) {
+	if ref.Kind != "tool" || path.Base(ref.ID) != Tool || path.Dir(ref.ID) == "." {
+		return "", false
+	}
+	return path.Base(path.Dir(ref.ID)), true
+}
+
+var version = regexp.MustCompile(`^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$`)
+
+// fillable is the place of an input in a prompt.
+var fillable = regexp.MustCompile(`\{input:([A-Za-z0-9_.-]+)(?:[?:][^{}\n]*)?\}`)
+
+func (s *Skill) version() string {
+	if version.MatchString(s.Version) {
+		return s.Version
+	}
+	return "1.0.0"
+}
+
+// quote writes a text in double quotes, for YAML.
+func quote(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// oneLine makes one line of a text.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// ToolText is the text of the skill's tool.
+func (s *Skill) ToolText(category string, o Origin) []byte {
+	var b strings.Builder
+	field := func(indent, name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%s%s: %s\n", indent, name, quote(text))
+		}
+	}
+	b.WriteString("# A skill: its files are in _files, as they were. This tool gives their text and runs none of them.\n")
+	field("", "version", s.version())
+	field("", "tool_type", "skill")
+	field("", "executor_id", "rye/core/primitives/subprocess")
+	field("", "category", path.Join(category, s.Name))
+	field("", "description", "Gives the text of a file of the skill "+s.Name+": "+oneLine(s.Description))
+	field("", "risk", "read")
+	b.WriteString("origin:\n")
+	field("  ", "from", o.From)
+	field("  ", "archive", o.Archive)
+	field("  ", "path", o.Path)
+	field("  ", "files", o.Files)
+	field("  ", "license", s.License)
+	field("", "compatibility", oneLine(s.Compatibility))
+	b.WriteString("input_schema:\n  type: object\n  additionalProperties: false\n  properties:\n    path:\n      type: string\n" +
+		"      description: Path of the file in the skill\n      default: " + Main + "\n      enum:\n")
+	for i := range s.Files {
+		if f := &s.Files[i]; isText(f.Bytes) {
+			fmt.Fprintf(&b, "        - %s\n", quote(f.Path))
+		}
+	}
+	b.WriteString("config:\n  command: cat\n  args: [\"{anchor_path}/" + Dir + "/{path}\"]\n  timeout: 30\nanchor:\n  enabled: true\n" +
+		"  mode: always\n  root: tool_dir\n")
+	return []byte(b.String())
+}
+
+// DirectiveText is the text of the directive that runs a skill.
+func (s *Skill) DirectiveText(category string) []byte {
+	tool, directive := Refs(category, s.Name)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n```xml\n<directive name=\"%s\" version=\"%s\">\n  <metadata>\n    <description>%s</description>\n    <category>%s</category>\n",
+		s.Name, directive.Name(), s.version(), escape(oneLine(s.Description)), escape(category))
+	fmt.Fprintf(&b, "    <permissions>\n      <execute><tool>%s</tool></execute>\n    </permissions>\n    <tools><tool>%s</tool></tools>\n  </metadata>\n",
+		tool.ID, tool.ID)
+	b.WriteString("  <inputs>\n    <input name=\"task\" type=\"string\" required=\"true\">What to do</input>\n  </inputs>\n</directive>\n```\n\n" +
+		"Do this: {input:task}\n\nThe instructions below say how. Where they name another file of the skill, read it with the tool `" + tool.ID + "`, whose\n" +
+		"parameter is its path. Its scripts can't be run.\n\n")
+	b.Write(bytes.TrimLeft(bytes.ReplaceAll(s.Body, []byte("\r\n"), []byte("\n")), "\n"))
+	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
+}
+
+func escape(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s))
+	return b.String()
+}
+
+// AgentsText is the text of the knowledge item that a file AGENTS.md becomes: the file behind metadata.
+func AgentsText(ref model.Ref, title string, text []byte) []byte {
+	category := ""
+	if c := ref.Category(); c != "" {
+		category = "category: " + quote(c) + "\n"
+	}
+	return append([]byte(fmt.Sprintf("---\nid: %s\ntitle: %s\nversion: \"1.0.0\"\nentry_type: reference\n%stags: [agents]\n---\n",
+		quote(ref.Name()), quote(title), category)), text...)
+}
+
+// CheckAgents refuses a file that isn't the instructions of a project.
+func CheckAgents(file string, text []byte) error {
+	switch {
+	case len(text) > MaxText:
+		return tooLarge(file, int64(len(text)), MaxText)
+	case !isText(text):
+		return refused("utf8", file, "is not a text in UTF-8")
+	case len(bytes.TrimSpace(text)) == 0:
+		return refused("empty", file, "is empty")
+	}
+	return checkText(file, &File{Path: Main, Bytes: text})
+}

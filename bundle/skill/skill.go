@@ -1,0 +1,229 @@
+package skill
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// Main is the file that makes a folder a skill.
+const Main = "SKILL.md"
+
+// MaxText bounds SKILL.md, which a model reads whole.
+const MaxText = 1 << 20
+
+// A File is one file of a skill, by its path in the folder.
+type File struct {
+	Path  string
+	Exec  bool
+	Bytes []byte
+}
+
+// Mode returns the file's mode.
+func (f *File) Mode() cas.Mode {
+	if f.Exec {
+		return cas.Exec
+	}
+	return cas.File
+}
+
+// A Skill is a folder that was read.
+type Skill struct {
+	Text
+	Path    string // of the folder, in what was imported; "." if it is that
+	Files   []File // sorted by path
+	LeftOut []string
+}
+
+// A Text is what SKILL.md says.
+type Text struct {
+	Front, Body []byte // the lines between those that are "---", and what follows the second one
+	lines       [2][]byte
+
+	Name, Description, License, Compatibility string
+	AllowedTools                              []string
+	Version                                   string // of the metadata
+	Warnings                                  []string
+}
+
+// Bytes returns the file that was read.
+func (t *Text) Bytes() []byte { return slices.Concat(t.lines[0], t.Front, t.lines[1], t.Body) }
+
+// ParseText reads SKILL.md; file is what errors call it.
+func ParseText(file string, b []byte) (*Text, error) {
+	bad := func(at value.Pos, format string, args ...any) *fault.Error {
+		return fault.New(fault.Validation, "%q is no skill: its front matter is malformed", file).
+			Because(fmt.Sprintf("%s:%d:%d: ", file, at.Line, at.Column)+fmt.Sprintf(format, args...)).
+			On("reason", "front-matter").On("file", file).On("line", at.Line).On("column", at.Column).Try("rye docs skills")
+	}
+	switch {
+	case len(b) > MaxText:
+		return nil, tooLarge(file, int64(len(b)), MaxText)
+	case !utf8.Valid(b):
+		return nil, refused("utf8", file, "is not UTF-8")
+	case bytes.IndexByte(b, 0) >= 0:
+		return nil, refused("nul", file, "contains a NUL")
+	}
+	t := &Text{}
+	first, rest := line(b)
+	if !isDashes(first) {
+		return nil, bad(value.Pos{Line: 1, Column: 1}, "the first line must be ---")
+	}
+	t.lines[0] = first
+	n := 0
+	for {
+		l, more := line(rest[n:])
+		if isDashes(l) {
+			t.Front, t.lines[1], t.Body = rest[:n], l, more
+			break
+		}
+		if len(more) == 0 {
+			return nil, bad(value.Pos{Line: 1, Column: 1}, "no second line --- closes it")
+		}
+		n += len(l)
+	}
+	front := strings.ReplaceAll(string(t.Front), "\r\n", "\n")
+	v, problems := parse.YAML([]byte(front), value.Pos{Line: 2, Column: 1})
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, bad(p.At, "%s", p.Message)
+		}
+	}
+	if v.Kind != value.Map {
+		return nil, bad(value.Pos{Line: 2, Column: 1}, "expected fields: name and description")
+	}
+	return t, t.take(v, bad)
+}
+
+// line returns the first line of b with its end, and the rest.
+func line(b []byte) (first, rest []byte) {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		return b[:i+1], b[i+1:]
+	}
+	return b, nil
+}
+
+func isDashes(l []byte) bool { return string(bytes.TrimRight(l, " \t\r\n")) == "---" }
+
+// take reads the fields.
+func (t *Text) take(v *value.Value, bad func(value.Pos, string, ...any) *fault.Error) error {
+	texts := map[string]*string{"name": &t.Name, "description": &t.Description, "license": &t.License, "compatibility": &t.Compatibility}
+	for i := range v.Map {
+		e := &v.Map[i]
+		into, ok := texts[e.Key]
+		switch {
+		case ok && e.Value.Kind != value.Text:
+			return bad(e.At, "%s must be a text, and is of type %s", e.Key, e.Value.Kind)
+		case ok:
+			*into = e.Value.Text
+			if strings.TrimSpace(*into) == "" {
+				return bad(e.At, "%s is empty", e.Key)
+			}
+		case e.Key == "metadata":
+			if err := t.takeMetadata(e, bad); err != nil {
+				return err
+			}
+		case e.Key == "allowed-tools":
+			if err := t.takeTools(e, bad); err != nil {
+				return err
+			}
+		default:
+			t.Warnings = append(t.Warnings, fmt.Sprintf("the field %q is not part of the format: other clients may ignore it", e.Key))
+		}
+	}
+	at := func(key string) value.Pos {
+		for _, e := range v.Map {
+			if e.Key == key {
+				return e.At
+			}
+		}
+		return value.Pos{Line: 2, Column: 1}
+	}
+	switch {
+	case t.Name == "":
+		return bad(at("name"), "name is missing")
+	case !IsName(t.Name):
+		return bad(at("name"), "the name %q must have 1 to 64 of a-z, 0-9 and -, with no - first, last or doubled", fault.Clip(t.Name, 80))
+	case t.Description == "":
+		return bad(at("description"), "description is missing")
+	case utf8.RuneCountInString(t.Description) > 1024:
+		return bad(at("description"), "description has more than 1,024 characters")
+	case utf8.RuneCountInString(t.Compatibility) > 500:
+		return bad(at("compatibility"), "compatibility has more than 500 characters")
+	}
+	return nil
+}
+
+func (t *Text) takeMetadata(e *value.Entry, bad func(value.Pos, string, ...any) *fault.Error) error {
+	if e.Value.Kind != value.Map {
+		return bad(e.At, "metadata must be a mapping, and is of type %s", e.Value.Kind)
+	}
+	for _, m := range e.Value.Map {
+		switch m.Value.Kind {
+		case value.Text:
+		case value.Int, value.Float, value.Bool:
+			t.Warnings = append(t.Warnings, fmt.Sprintf("metadata.%s is not a text: put it in quotes", m.Key))
+		default:
+			t.Warnings = append(t.Warnings, fmt.Sprintf("metadata.%s is not a text: other clients may ignore it", m.Key))
+		}
+		if m.Key == "version" {
+			t.Version = m.Value.Text
+		}
+	}
+	return nil
+}
+
+func (t *Text) takeTools(e *value.Entry, bad func(value.Pos, string, ...any) *fault.Error) error {
+	switch e.Value.Kind {
+	case value.Text:
+		t.AllowedTools = splitTools(e.Value.Text)
+	case value.List:
+		t.Warnings = append(t.Warnings, "allowed-tools is a list: the format has a text with spaces between the tools")
+		for _, item := range e.Value.Items {
+			if item.Kind != value.Text {
+				return bad(item.At, "a tool must be a text")
+			}
+			t.AllowedTools = append(t.AllowedTools, item.Text)
+		}
+	default:
+		return bad(e.At, "allowed-tools must be a text, and is of type %s", e.Value.Kind)
+	}
+	return nil
+}
+
+// splitTools splits at spaces and commas, but not within parentheses, as in Bash(git log:*).
+func splitTools(s string) (all []string) {
+	depth := 0
+	return strings.FieldsFunc(s, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth = max(0, depth-1)
+		}
+		return depth == 0 && (r == ' ' || r == ',' || r == '\n' || r == '\t')
+	})
+}
+
+// IsName reports whether a skill can have this name.
+func IsName(s string) bool {
+	return len(s) >= 1 && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" &&
+		s[0] != '-' && s[len(s)-1] != '-' && !strings.Contains(s, "--")
+}
+
+// refused says why a file is none that a skill may have.
+func refused(reason, file, format string, args ...any) *fault.Error {
+	return fault.New(fault.Validation, "%q %s", file, fmt.Sprintf(format, args...)).On("reason", reason).On("file", file).
+		Because("nothing was written").Try("rye docs skills")
+}
+
+func tooLarge(file string, size, most int64) *fault.Error {
+	return refused("size", file, "has %d bytes, more than the limit of %d", size, most)
+}

@@ -1,0 +1,2 @@
+#!/bin/bash
+curl -s https://full.example/x > /tmp/x

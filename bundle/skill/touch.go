@@ -1,0 +1,92 @@
+package skill
+
+import (
+	"bytes"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Touches is what a skill would be able to touch if its scripts were run, as far as its text says so.
+type Touches struct {
+	Tools     []string `json:"allowed_tools"` // that its author wants allowed
+	Scripts   []Script `json:"scripts"`
+	Hosts     []string `json:"hosts"`     // in addresses, in scripts and SKILL.md
+	Paths     []string `json:"paths"`     // outside of a project, in scripts and SKILL.md
+	Variables []string `json:"variables"` // of the environment that look like secrets, in scripts
+}
+
+// A Script is a file that could be run.
+type Script struct {
+	Path        string `json:"path"`
+	Interpreter string `json:"interpreter"` // empty: its own code
+	Executable  bool   `json:"executable"`
+}
+
+// interpreters are those of files without a first line that says one.
+var interpreters = map[string]string{".sh": "sh", ".bash": "bash", ".zsh": "zsh", ".fish": "fish", ".py": "python3", ".js": "node",
+	".mjs": "node", ".cjs": "node", ".ts": "node", ".rb": "ruby", ".pl": "perl", ".php": "php", ".lua": "lua", ".ps1": "powershell",
+	".bat": "cmd", ".cmd": "cmd", ".go": "go", ".r": "Rscript", ".awk": "awk", ".tcl": "tclsh"}
+
+var patterns = sync.OnceValue(func() [3]*regexp.Regexp {
+	return [3]*regexp.Regexp{
+		regexp.MustCompile(`(?i)\b(?:https?|wss?|ftp|ssh)://(?:[^\s/@"'<>]*@)?([a-z0-9.-]+\.[a-z0-9-]+|localhost|\[[0-9a-f:]+\])`),
+		regexp.MustCompile(`(?:^|[\s"'=(:` + "`" + `>])((?:~|\$HOME|\$\{HOME\})/[\w./-]*|/(?:etc|usr|var|home|root|tmp|opt|dev|proc|sys|run|mnt|Users|Library)/[\w./-]*)`),
+		regexp.MustCompile(`\b([A-Z][A-Z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)[A-Z0-9_]*)\b`),
+	}
+})
+
+// Touches finds out what a skill would be able to touch.
+func (s *Skill) Touches() Touches {
+	t := Touches{Tools: append([]string{}, s.AllowedTools...), Scripts: []Script{}}
+	var found [3]map[string]bool
+	for i := range found {
+		found[i] = map[string]bool{}
+	}
+	for i := range s.Files {
+		f := &s.Files[i]
+		sc, ok := scriptOf(f)
+		if ok {
+			t.Scripts = append(t.Scripts, sc)
+		}
+		if !ok && f.Path != Main || !isText(f.Bytes) {
+			continue
+		}
+		for k, p := range patterns() {
+			if k == 2 && !ok {
+				continue
+			}
+			for _, m := range p.FindAllSubmatch(f.Bytes, 1000) {
+				found[k][strings.TrimRight(string(m[1]), ".")] = true
+			}
+		}
+	}
+	t.Hosts, t.Paths, t.Variables = list(found[0]), list(found[1]), list(found[2])
+	return t
+}
+
+func list(m map[string]bool) []string { return append([]string{}, slices.Sorted(maps.Keys(m))...) }
+
+// scriptOf tells a file that could be run.
+func scriptOf(f *File) (Script, bool) {
+	sc := Script{Path: f.Path, Executable: f.Exec}
+	if rest, ok := bytes.CutPrefix(f.Bytes, []byte("#!")); ok {
+		first, _ := line(rest)
+		words := strings.Fields(string(first))
+		if len(words) > 0 && path.Base(words[0]) == "env" {
+			words = words[1:]
+			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || strings.Contains(words[0], "=")) {
+				words = words[1:]
+			}
+		}
+		if len(words) > 0 {
+			sc.Interpreter = path.Base(words[0])
+		}
+		return sc, true
+	}
+	sc.Interpreter = interpreters[strings.ToLower(path.Ext(f.Path))]
+	return sc, f.Exec || sc.Interpreter != ""
+}

@@ -1,0 +1,174 @@
+package exchange
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/skill"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/clients"
+	"github.com/rye-build/rye/lock/items"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+type toFlags struct {
+	To     string `placeholder:"CLIENT" help:"Client: agents, claude, codex, copilot, cursor, gemini, opencode."`
+	Remove bool   `help:"Remove what was written for the client."`
+	DryRun bool   `help:"Show what would be written; write nothing."`
+}
+
+type exportRun struct {
+	Ref string `arg:"" complete:"ref" help:"Ref of a skill's tool or of a directive."`
+	Dir string `arg:"" optional:"" complete:"dir" help:"Directory in which to make the skill's folder."`
+	toFlags
+}
+
+type exportDirectiveRun struct {
+	Ref string `arg:"" complete:"ref" help:"Ref of the directive."`
+	toFlags
+}
+
+type exportAnswer struct {
+	Ref     string   `json:"ref"`
+	Client  string   `json:"client"` // empty: to a directory
+	Files   []string `json:"files"`  // that are written or removed, or would be
+	Removed bool     `json:"removed"`
+	DryRun  bool     `json:"dry_run"`
+}
+
+// Text implements cli.Answer.
+func (e *exportAnswer) Text(t *cli.Terminal) {
+	verb := cli.DryVerb(e.DryRun, "wrote", "would write")
+	if e.Removed {
+		verb = cli.DryVerb(e.DryRun, "removed", "would remove")
+	}
+	for _, f := range e.Files {
+		t.Printf("%s %s\n", verb, f)
+	}
+}
+
+// Run implements cli.Runner.
+func (c *exportDirectiveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	ref, err := refOf(c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	if ref.Kind != "directive" {
+		return nil, fault.New(fault.Validation, "%s is no directive", ref).On("ref", ref.String()).Try("rye help export skill")
+	}
+	if c.To == "" {
+		return nil, fault.New(fault.Validation, "--to is missing: which client").
+			Try("rye export directive "+fault.Quote(c.Ref)+" --to claude", "rye export skill "+fault.Quote(c.Ref)+" DIR")
+	}
+	return c.toClient(ctx, a, ref)
+}
+
+func refOf(text string) (model.Ref, error) {
+	ref, err := model.ParseRef(text)
+	if err != nil {
+		return ref, items.BadRef(text, err)
+	}
+	return ref, nil
+}
+
+// Run implements cli.Runner.
+func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	switch {
+	case c.To != "" && c.Dir != "":
+		return nil, fault.New(fault.Validation, "DIR and --to can't be combined").Try("rye help export skill")
+	case c.To == "" && (c.Dir == "" || c.Remove):
+		return nil, fault.New(fault.Validation, "give DIR, or a client with --to").
+			Try("rye export skill "+fault.Quote(c.Ref)+" --to claude", "rye export skill "+fault.Quote(c.Ref)+" DIR")
+	}
+	if c.To != "" {
+		ref, err := refOf(c.Ref)
+		if err != nil {
+			return nil, err
+		}
+		return c.toClient(ctx, a, ref)
+	}
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	it, err := v.FindNamed(ctx, c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	name, files, err := clients.Skill(ctx, v.Admit, it, policy.ToShow)
+	if err != nil {
+		return nil, err
+	}
+	dir := a.Absolute(cli.Setting{Value: filepath.Join(c.Dir, name)})
+	if dir.Err != nil {
+		return nil, dir.Err
+	}
+	if err := places.RefuseLinks(a, dir.Value); err != nil {
+		return nil, err
+	}
+	ans := &exportAnswer{Ref: it.Ref.String(), Files: []string{}, DryRun: c.DryRun}
+	for _, f := range files {
+		ans.Files = append(ans.Files, filepath.Join(c.Dir, name, filepath.FromSlash(f.Path)))
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	return ans, skill.WriteDir(dir.Value, files)
+}
+
+// toClient puts what the lock pins into the folders of a client, or takes it away.
+func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.Answer, error) {
+	client, err := skill.ClientByName(c.To)
+	if err != nil {
+		return nil, err
+	}
+	if !c.DryRun {
+		unlock, err := places.Alone(ctx, a, false)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
+	l, err := places.OpenLock(a, false)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	place, err := skill.OpenPlace(l.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Close()
+	pair := skill.Pair{Ref: ref.String(), Client: client.Name}
+	ans := &exportAnswer{Ref: pair.Ref, Client: pair.Client, Removed: c.Remove, DryRun: c.DryRun}
+	if c.Remove {
+		ans.Files, err = place.Remove(pair, c.DryRun)
+	} else {
+		ans.Files, err = write(ctx, l, place, pair, ref, client, c.DryRun)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(ans.Files) == 0 {
+		ans.Files = []string{}
+		a.Term.Note("%s is there already, as the lock has it", ref)
+	}
+	return ans, nil
+}
+
+func write(ctx context.Context, l *places.Lock, place *skill.Place, pair skill.Pair, ref model.Ref, client skill.Client, dry bool) ([]string, error) {
+	pins, err := clients.Open(ctx, l.Lock)
+	if err != nil {
+		return nil, err
+	}
+	files, err := pins.Files(ctx, ref, client)
+	if err != nil {
+		return nil, err
+	}
+	return place.Install(pair, files, dry)
+}

@@ -1,0 +1,212 @@
+// Package clients answers: which files does a client of skills get of an item, and are those that it has still these?
+//
+// What goes to a client is what the lock pins, admitted by the policy as for a call. Package skill says what becomes
+// of it, and keeps the list of what was written.
+package clients
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/skill"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// Pins are the items that a lock pins.
+type Pins struct {
+	resolver ai.Resolver
+	admit    *ai.Admitter
+}
+
+// Open opens the pins of a lock that was opened and isn't in conflict.
+func Open(ctx context.Context, l *workspace.Lock) (*Pins, error) {
+	err := l.NeedLock()
+	if err != nil {
+		return nil, err
+	}
+	if l.Trust, err = l.Policy(); err != nil {
+		return nil, err
+	}
+	set, err := l.Set(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range l.Old.Bundles {
+		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
+	}
+	asked := l.Asked(ctx, l.Dir)
+	view, err := set.View(ctx, asked, l.Trust.Root.Side.Policy.MayOverride)
+	if err != nil {
+		return nil, err
+	}
+	r := set.Resolver(view)
+	return &Pins{r, ai.NewAdmitter(r, set.Examiner(asked))}, nil
+}
+
+// Files returns what a client gets of a pinned item.
+func (p *Pins) Files(ctx context.Context, ref model.Ref, c skill.Client) ([]skill.File, error) {
+	it, err := p.resolver.Resolve(ctx, ref, nil)
+	if err != nil {
+		return nil, err
+	}
+	if it.Model.Directive != nil {
+		if err := p.admit.Require(ctx, it, policy.ToUse); err != nil {
+			return nil, err
+		}
+		return c.DirectiveFiles(Directive(it)), nil
+	}
+	name, files, err := Skill(ctx, p.admit, it, policy.ToUse)
+	if err != nil {
+		return nil, err
+	}
+	return c.SkillFiles(name, files), nil
+}
+
+// Skill returns the files of a skill as they were before it was imported, or those that are made of a directive. The
+// policy must admit the item for the purpose.
+func Skill(ctx context.Context, admit *ai.Admitter, it *ai.Item, purpose policy.Purpose) (name string, files []skill.File, err error) {
+	found, err := admit.Admit(ctx, it, purpose)
+	if err != nil {
+		return "", nil, err
+	}
+	if !found.Decision.Allowed {
+		return "", nil, ai.NotAdmitted(it.Ref, it.Path, found.Decision)
+	}
+	if it.Model.Directive != nil {
+		return skill.Slug(it.Ref), Directive(it).Skill(), nil
+	}
+	name, ok := skill.NameOf(it.Ref)
+	if !ok || it.Model.Tool == nil || found.Tree == nil {
+		return "", nil, notSkill(it.Ref)
+	}
+	anchor, err := admit.Anchor(ctx, it)
+	if err != nil {
+		return "", nil, err
+	}
+	own := strings.TrimPrefix(path.Join(path.Dir(it.Path), skill.Dir)+"/", anchor.Dir+"/")
+	for _, f := range found.Tree.Files {
+		rel, ok := strings.CutPrefix(f.Path, own)
+		if !ok {
+			continue
+		}
+		b, err := fs.ReadFile(it.Space.FS, path.Join(anchor.Dir, f.Path))
+		if err != nil {
+			return "", nil, err
+		}
+		if cas.Sum(b) != f.Raw {
+			return "", nil, fault.New(fault.Conflict, "%q changed while it was read", f.Path)
+		}
+		files = append(files, skill.File{Path: rel, Exec: f.Mode == cas.Exec, Bytes: b})
+	}
+	if len(files) == 0 {
+		return "", nil, notSkill(it.Ref)
+	}
+	return name, files, nil
+}
+
+func notSkill(ref model.Ref) error {
+	return fault.New(fault.Validation, "%s is no skill", ref).On("ref", ref.String()).
+		Because("a skill is a directive, or the tool that rye import skill made").Try("rye docs skills")
+}
+
+// Directive returns what becomes a command or a skill.
+func Directive(it *ai.Item) *skill.Directive {
+	d := &skill.Directive{Ref: it.Ref, Version: it.Model.Version, Description: it.Model.Description, Body: it.Model.Body}
+	for _, in := range it.Model.Directive.Inputs {
+		d.Inputs = append(d.Inputs, skill.Input{Name: in.Name, Description: in.Description, Required: in.Required})
+	}
+	return d
+}
+
+// A Report says how what clients have is to the lock.
+type Report struct {
+	Items       int                `json:"items"`
+	Files       int                `json:"files"`
+	Differences []skill.Difference `json:"differences"`
+}
+
+// Verify compares all that is in the folders of clients with the lock.
+func Verify(ctx context.Context, l *workspace.Lock) (*Report, error) {
+	place, err := skill.OpenPlace(l.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Close()
+	r := &Report{Files: len(place.In), Differences: []skill.Difference{}}
+	if len(place.In) == 0 {
+		return r, nil
+	}
+	pins, err := Open(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, pair := range place.In.Pairs() {
+		want, err := pins.want(ctx, pair)
+		if err != nil {
+			return nil, err
+		}
+		more, err := place.Compare(pair, want)
+		if err != nil {
+			return nil, err
+		}
+		r.Items++
+		r.Differences = append(r.Differences, more...)
+	}
+	return r, nil
+}
+
+// want are the files that a client would get of an item; nil if it isn't locked.
+func (p *Pins) want(ctx context.Context, pair skill.Pair) ([]skill.File, error) {
+	c, err := skill.ClientByName(pair.Client)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := model.ParseRef(pair.Ref)
+	if err != nil {
+		return nil, err
+	}
+	files, err := p.Files(ctx, ref, c)
+	if _, ok := errors.AsType[*lock.NotLockedError](err); ok {
+		return nil, nil
+	}
+	return files, err
+}
+
+// Fault is the error of a report with differences, nil for one without.
+func (r *Report) Fault() *fault.Error {
+	if len(r.Differences) == 0 {
+		return nil
+	}
+	f := fault.New(fault.LockMismatch, "%s in the folders of clients, not as the lock has it", fault.Count(int64(len(r.Differences)), "file")).Asked()
+	seen := map[string]bool{}
+	for i, d := range r.Differences {
+		if i < fault.MaxLines {
+			f.Because(d.File + ": " + d.Why)
+		}
+		word := "skill "
+		if strings.HasPrefix(d.Ref, "directive:") {
+			word = "directive "
+		}
+		hint := "rye export " + word + fault.Quote(d.Ref) + " --to " + d.Client
+		if d.Reason == "unlocked" {
+			hint += " --remove"
+		}
+		if d.Reason == "changed" || d.Reason == "unlisted" {
+			hint = "rm " + fault.Quote(d.File)
+		}
+		if !seen[hint] && len(seen) < 5 {
+			seen[hint] = true
+			f.Try(hint)
+		}
+	}
+	return f
+}
