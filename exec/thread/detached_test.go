@@ -27,7 +27,7 @@ import (
 )
 
 // runJob runs the thread of a job, as rye run does in a process of its own.
-func (d *doomed) runJob() int {
+func (d *doomed) runJob(hook func(op, path string, b []byte) error) int {
 	word := &detach.Word{Process: os.Getpid()}
 	fail := func(err error) int {
 		o := fault.Of(err).Object()
@@ -46,7 +46,7 @@ func (d *doomed) runJob() int {
 	if err != nil {
 		return fail(err)
 	}
-	e, err := d.open(nil)
+	e, err := d.open(hook)
 	if err != nil {
 		return fail(err)
 	}
@@ -245,4 +245,110 @@ func TestDetachedEnds(t *testing.T) {
 		}
 		w.same(id)
 	})
+}
+
+// TestDetachedKilled kills the process of a child before each change that it makes. What its parent was told holds: the child goes
+// on in another process, makes no call twice, and its parent's account has what it has spent, no more and no less.
+func TestDetachedKilled(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("one process after the other")
+	}
+	killed, resumed := 0, 0
+	for n := 1; ; n++ {
+		w, row := detachedKilled(t, n)
+		if row != nil {
+			resumed += w.settled(n, row)
+		}
+		if row != nil && row.State == registry.Completed && !row.Dead {
+			break
+		}
+		killed++
+	}
+	if killed < 20 || resumed < 10 {
+		t.Errorf("%d were killed, %d went on", killed, resumed)
+	}
+}
+
+// detachedKilled starts a child whose process kills itself before its n-th change, and returns its row, nil if it has none.
+func detachedKilled(t *testing.T, n int) (*world, *registry.Thread) {
+	w, keep := detached(t, nil)
+	w.provider(32768)
+	w.write(".ai/tools/acme/mark.star", strings.Replace(strings.Replace(echo, "risk: read", "risk: write", 1), "Gives back", "Marks", 1))
+	w.sign("tools/acme/mark.star")
+	for name, limits := range map[string]string{"plan": `<limits spend="0.5"/>`, "step": ""} {
+		text := strings.NewReplacer("LIMITS", limits, `name="plan"`, `name="`+name+`"`, "<tool>acme/echo</tool>", "<tool>acme/*</tool>").Replace(parent)
+		w.write(".ai/directives/acme/"+name+".md", strings.Replace(text, "start {input", map[string]string{"plan": "start {input", "step": "Do {input"}[name], 1))
+		w.sign("directives/acme/" + name + ".md")
+	}
+	usage := provider.Usage{Input: 10, Output: 5}
+	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+		all := q.Body["messages"].([]any)
+		switch first := fmt.Sprint(all[0]); {
+		case all[len(all)-1].(object)["role"] == "tool":
+			return modeltest.Turn{Text: "done", Usage: usage}
+		case strings.Contains(first, "Do "):
+			return modeltest.Turn{Usage: usage, Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"}), executes("b", "acme/mark", object{"text": "y"})}}
+		}
+		return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true, "inputs": object{"what": "this"}})}}
+	})
+	w.engine.Detach = func(model.Ref) (proc.Command, error) { return w.job(doomed{Keep: keep, At: n}) }
+	if r := w.plan("top"); !r.Success {
+		t.Fatalf("before change %d: %+v, %v", n, r, r.Error)
+	}
+	for mark := ""; ; {
+		_, alive := os.Stat(keep + ".killed")
+		for _, row := range all(t, w) {
+			if row.Directive == "directive:acme/step" && (row.State.Ended() || row.Dead || row.State == registry.Created && alive == nil) {
+				return w, row
+			}
+		}
+		if alive == nil && len(all(t, w)) == 1 {
+			return w, nil
+		}
+		next, err := w.engine.Registry.Changed(t.Context(), mark)
+		must(t, err)
+		mark = next
+	}
+}
+
+// settled has a child go on whose process was killed, and checks what came of it.
+func (w *world) settled(n int, row *registry.Thread) (resumed int) {
+	t := w.t
+	_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+	must(t, err)
+	if !transcript.Exists(row.Dir()) {
+		return 0 // its parent knows that it could not be started
+	}
+	if w.state(row.ID).State == registry.Interrupted {
+		resumed = 1
+		if r, err := w.resume(row.ID); err != nil || !r.Success || r.Result != "done" {
+			t.Fatalf("before change %d: %+v, %v", n, r, err)
+		}
+	}
+	if now := w.state(row.ID); now.State != registry.Completed {
+		t.Errorf("before change %d: %+v", n, now)
+	}
+	began := map[string]int{}
+	for _, e := range w.events(&thread.Result{Thread: row.ID}) {
+		var c transcript.CallStarted
+		if e.Type == transcript.TypeCallStarted && e.Decode(&c) == nil {
+			began[c.Ref]++
+		}
+	}
+	if began["tool:acme/mark"] != 1 || began["tool:acme/echo"] != 1 {
+		t.Errorf("before change %d: %v", n, began)
+	}
+	_, err = results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+	must(t, err)
+	child, top := w.account(row.ID), w.account(row.Parent)
+	if !child.Closed || child.Held != 0 || top.Below != child.Own || child.Own < 30_000 || child.Budget == nil || child.Own > *child.Budget {
+		t.Errorf("before change %d: %+v, %+v", n, child, top)
+	}
+	v, err := transcript.Verify(t.Context(), row.Dir(), transcript.Check{Keys: w.machine()})
+	if err != nil || v.Problem != nil {
+		t.Errorf("before change %d: %v, %v", n, v, err)
+	}
+	w.same(row.ID)
+	return resumed
 }

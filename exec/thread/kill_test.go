@@ -32,7 +32,7 @@ import (
 // it writes a text.
 type doomed struct {
 	Base   string // of the world
-	At     int
+	At     int    // 0 for never
 	Before string // a regular expression
 	Limits []string
 	Graph  string // that is run; "" for the directive acme/asking
@@ -61,21 +61,24 @@ func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engin
 }
 
 func (d *doomed) run() int {
-	if d.Job {
-		return d.runJob()
-	}
 	n, before := 0, regexp.MustCompile(d.Before)
 	hook := func(op, path string, b []byte) error {
 		if op == "look" {
 			return nil
 		}
 		if n++; n == d.At || d.Before != "" && before.Match(b) {
+			if d.Job {
+				_ = os.WriteFile(d.Keep+".killed", nil, 0o600)
+			}
 			if self, err := os.FindProcess(os.Getpid()); err == nil {
 				self.Kill() // SIGKILL: nothing is cleaned up
 			}
 			select {}
 		}
 		return nil
+	}
+	if d.Job {
+		return d.runJob(hook)
 	}
 	e, err := d.open(hook)
 	if err != nil {

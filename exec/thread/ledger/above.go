@@ -44,18 +44,19 @@ func (o Above) Close(ctx context.Context, l Ledger, at time.Time) error {
 	return errors.Join(errs...)
 }
 
-// Rest returns what a thread with a budget, nil for none, may have spent in the end, and how much of that is left: nothing if it
-// has handed the rest over.
+// Rest returns what a thread with a budget, nil for none, may have spent in the end, and how much of that it has not spent: only
+// what is reserved for its calls if it has handed the rest over.
 func Rest(ctx context.Context, l Ledger, thread string, budget *int64, handed bool) (all, rest *int64, err error) {
 	a, err := Get(ctx, l, thread)
 	if err != nil {
 		return nil, nil, err
 	}
-	var spent int64
+	var spent, held int64
 	if a != nil {
-		spent = a.Spent() + a.Held
+		spent, held = a.Spent(), a.Held
 	}
 	if handed {
+		spent := spent + held
 		budget = &spent
 	}
 	if budget == nil {
