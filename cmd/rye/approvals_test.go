@@ -12,26 +12,43 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/approval/approvaltest"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/thread/registry"
 )
 
-// asked is "asked VAR": it waits until a request is pending, and the variable is its id.
+// asked is "asked VAR": it waits until a request is pending and its thread waits for the answer. The variable is the id of the request.
 func asked(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: asked VAR")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	l := approval.Open(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "rye"), time.Now, nil, nil)
+	state, waits := filepath.Join(ts.Getenv("XDG_STATE_HOME"), "rye"), ""
+	l := approval.Open(state, time.Now, nil, nil)
 	defer l.Close()
 	ts.Check(l.Watch(ctx, approval.Filter{Open: true}, func(all []*approval.Request) (bool, error) {
 		for _, r := range all {
 			if r.State == approval.Pending {
 				ts.Setenv(args[0], r.ID)
+				waits = r.Thread
 				return true, nil
 			}
 		}
 		return false, nil
 	}))
+	if waits == "" {
+		return
+	}
+	rows := registry.Open(filepath.Join(state, "threads", "registry"), time.Now, nil) // a thread asks, and then it waits
+	defer rows.Close()
+	for mark := ""; ; {
+		row, err := registry.Get(ctx, rows, waits)
+		ts.Check(err)
+		if row.State != registry.Running {
+			return
+		}
+		mark, err = rows.Changed(ctx, mark)
+		ts.Check(err)
+	}
 }
 
 // approvalWords makes two requests in a home, one to approve and one to deny.

@@ -248,6 +248,20 @@ func Await(ctx context.Context, a Approvals, id string) (r *Request, err error) 
 	return r, err
 }
 
+// Forget supersedes the requests of a thread that has ended.
+func Forget(ctx context.Context, a Approvals, thread, why string) error {
+	all, err := List(ctx, a, Filter{Thread: thread, Open: true})
+	for _, r := range all {
+		if r.State == Executing {
+			continue
+		}
+		if _, failed := a.Do(ctx, r.ID, Step{To: Superseded, Reason: fault.Clip(why, 500)}); failed != nil && !late(failed) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
 // Asks is what is asked: the question of a gate, or why a call is asked about.
 func (r *Request) Asks() string {
 	if r.Kind == Gate {

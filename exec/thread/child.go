@@ -84,15 +84,15 @@ func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
 	if c.Begun {
 		var err error
 		if row, err = registry.Get(ctx, t.Registry, c.Child); err == nil && transcript.Exists(row.Dir()) || err != nil && fault.CodeOf(err) != fault.NotFound {
-			return t.goesOn(ctx, c.Child, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live.below(), parent: t, spawned: c.Spawn.Limits})
+			return t.GoOn(ctx, c.Child, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live.below(), parent: t, spawned: c.Spawn.Limits})
 		}
 	}
 	return t.Run(ctx, &Start{Directive: c.Spawn.Directive, Inputs: params.Values(c.Spawn.Inputs), Model: c.Spawn.Model, Limits: c.Spawn.Limits, Principal: t.Principal,
 		Approver: t.Approver, Live: t.Live.below(), parent: t, chosen: c.Chosen, ID: c.Child, part: c.Part, row: row})
 }
 
-// goesOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over to.
-func (e *Engine) goesOn(ctx context.Context, id string, how *Resume) (*Result, error) {
+// GoOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over to.
+func (e *Engine) GoOn(ctx context.Context, id string, how *Resume) (*Result, error) {
 	row, err := results.Row(ctx, e.Registry, id)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (e *Engine) goesOn(ctx context.Context, id string, how *Resume) (*Result, e
 		return r, err
 	}
 	before := r.Cost
-	if r, err = e.goesOn(ctx, r.Next, how); r != nil {
+	if r, err = e.GoOn(ctx, r.Next, how); r != nil {
 		r.Cost.Add(before)
 	}
 	return r, err

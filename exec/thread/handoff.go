@@ -68,7 +68,7 @@ func (t *thread) follow(ctx context.Context) (*Result, error) {
 			t = t.next
 			r, err = t.run(ctx)
 		} else {
-			r, err = t.goesOn(ctx, r.Next, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live, parent: t.parent})
+			r, err = t.GoOn(ctx, r.Next, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live, parent: t.parent})
 		}
 		if r != nil {
 			r.Cost.Add(before)

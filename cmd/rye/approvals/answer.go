@@ -43,24 +43,14 @@ func (c *denyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // step answers a request in the name of this user.
 func step(ctx context.Context, a *cli.App, id string, s approval.Step) (cli.Answer, error) {
-	state := a.Dir(cli.StatePlace)
-	if state.Err != nil {
-		return nil, state.Err
-	}
-	log, _, _, err := session.AuditIn(state.Value).Open(places.Keys(a), "rye "+cli.ThisVersion().Version, a.Now)
-	if err != nil {
-		return nil, err
-	}
-	l := approval.Open(state.Value, a.Now, log, nil)
-	defer l.Close()
-	r, err := approval.Find(ctx, l, id)
-	if err == nil {
-		s.By = session.User()
-		r, err = l.Do(ctx, r.ID, s)
-	}
-	if logged := log.Close(context.WithoutCancel(ctx)); err == nil && logged != nil {
-		err = fault.Wrap(logged, "the answer stands, but the audit log can't be closed: %v", logged)
-	}
+	var r *approval.Request
+	err := change(ctx, a, func(l *approval.Local) (err error) {
+		if r, err = approval.Find(ctx, l, id); err == nil {
+			s.By = session.User()
+			r, err = l.Do(ctx, r.ID, s)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +59,38 @@ func step(ctx context.Context, a *cli.App, id string, s approval.Step) (cli.Answ
 		ans.Next = fault.Command("rye thread resume", r.Thread)
 	}
 	return ans, nil
+}
+
+// change changes requests, which the audit log records.
+func change(ctx context.Context, a *cli.App, do func(*approval.Local) error) error {
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return state.Err
+	}
+	log, _, _, err := session.AuditIn(state.Value).Open(places.Keys(a), "rye "+cli.ThisVersion().Version, a.Now)
+	if err != nil {
+		return err
+	}
+	l := approval.Open(state.Value, a.Now, log, nil)
+	defer l.Close()
+	err = do(l)
+	if logged := log.Close(context.WithoutCancel(ctx)); err == nil && logged != nil {
+		err = fault.Wrap(logged, "the answer stands, but the audit log can't be closed: %v", logged)
+	}
+	return err
+}
+
+// Forget supersedes the requests of a thread that has ended.
+func Forget(ctx context.Context, a *cli.App, thread, why string) error {
+	l, err := open(a)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if all, err := approval.List(ctx, l, approval.Filter{Thread: thread, Open: true}); err != nil || len(all) == 0 {
+		return err
+	}
+	return change(ctx, a, func(l *approval.Local) error { return approval.Forget(ctx, l, thread, why) })
 }
 
 func (x answer) Text(t *cli.Terminal) {

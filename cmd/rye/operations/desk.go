@@ -1,9 +1,11 @@
 package operations
 
 import (
+	"context"
 	"path/filepath"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/approvals"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -49,7 +51,8 @@ func kernel(a *cli.App) (*exec.Kernel, error) {
 
 func desk(a *cli.App, rows registry.Registry, money ledger.Ledger, root string) *operate.Desk {
 	return &operate.Desk{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", operate.WaitsFile), Registry: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
-		Kernel: func() (*exec.Kernel, error) { return kernel(a) }}
+		Kernel: func() (*exec.Kernel, error) { return kernel(a) },
+		Forget: func(ctx context.Context, thread, why string) error { return approvals.Forget(ctx, a, thread, why) }}
 }
 
 // Functions returns the function of the tool rye/agent/threads/orchestrator, with what runs threads.

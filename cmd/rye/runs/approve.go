@@ -86,8 +86,7 @@ func follow(ctx context.Context, a *cli.App, e *thread.Engine, r *thread.Result,
 			}
 			return nil, err
 		}
-		how.Thread = r.Thread
-		next, err := e.Resume(ctx, how)
+		next, err := e.GoOn(ctx, r.Thread, how) // unless it was ended meanwhile
 		if err != nil {
 			return next, err
 		}

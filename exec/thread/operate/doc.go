@@ -19,6 +19,7 @@
 package operate
 
 import (
+	"context"
 	"time"
 
 	"github.com/rye-build/rye/exec"
@@ -38,4 +39,6 @@ type Desk struct {
 	Program   string // that ends threads, as in "rye 2.0.0"
 	// Kernel returns what signs the end of a thread that no process drives.
 	Kernel func() (*exec.Kernel, error)
+	// Forget supersedes the requests for approvals of a thread that has ended, and says why. Optional.
+	Forget func(ctx context.Context, thread, why string) error
 }

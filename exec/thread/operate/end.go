@@ -62,14 +62,14 @@ func (d *Desk) ask(ctx context.Context, name string, q registry.Request) (*Ended
 		return nil, err
 	}
 	e := &Ended{Thread: row.ID}
-	if driven(row) {
+	if busy(row) {
 		e.Process = row.Driver.Process
 	}
 	var errs []error
 	for _, t := range rows {
 		switch {
 		case t.State.Ended():
-		case !driven(t):
+		case !driven(t), !busy(t) && (t == row || q.For == registry.Kill):
 			errs = append(errs, d.close(ctx, t, q))
 		case t == row || q.For == registry.Kill: // what becomes of the children of a cancelled thread its process decides
 			if _, err := d.Registry.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
@@ -98,6 +98,9 @@ func driven(row *registry.Thread) bool {
 	elsewhere := row.Driver.Host != "" && row.Driver.Host != host
 	return (row.State == registry.Running || row.State == registry.Waiting) && (row.Alive || elsewhere)
 }
+
+// busy reports whether a process runs a thread. One that waits for an answer ends with its request.
+func busy(row *registry.Thread) bool { return row.State == registry.Running && driven(row) }
 
 // subtree returns a thread and those below it, parents first.
 func (d *Desk) subtree(ctx context.Context, row *registry.Thread) ([]*registry.Thread, error) {
@@ -132,7 +135,7 @@ func (d *Desk) enforce(ctx context.Context, rows []*registry.Thread, q registry.
 			}
 			switch {
 			case now.State.Ended():
-			case !driven(now):
+			case !busy(now):
 				if err := d.close(ctx, now, q); err != nil {
 					return err
 				}
@@ -202,6 +205,11 @@ func (d *Desk) close(ctx context.Context, row *registry.Thread, q registry.Reque
 	}
 	if err := seat.Leave(done, state, ""); err != nil {
 		return err
+	}
+	if d.Forget != nil {
+		if err := d.Forget(done, row.ID, asked.Error()); err != nil {
+			return err
+		}
 	}
 	a, err := ledger.Get(done, d.Ledger, row.ID)
 	if err != nil || a == nil || a.Closed {
