@@ -26,7 +26,13 @@ func (e *SyntaxError) Error() string {
 }
 
 // Fault returns the error as people and programs see it.
-func (e *SyntaxError) Fault() *fault.Error { return fault.New(fault.Parsing, "%s", e).From(e) }
+func (e *SyntaxError) Fault() *fault.Error {
+	f := fault.New(fault.Parsing, "%s", e).From(e)
+	if e.Line > 0 {
+		f.On("line", e.Line)
+	}
+	return f
+}
 
 // A VersionError is what a document of the right family and another version gets.
 type VersionError struct {

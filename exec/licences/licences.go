@@ -98,15 +98,16 @@ func (e *Entry) declare(text string) {
 // Deny marks the entries whose licences can't be met without one that a glob matches, in any case, and returns how many
 // they are. NOASSERTION denies unknown ones; a glob for the text that they declare does so too.
 func Deny(all []Entry, globs []string) (int, error) {
-	for i, g := range globs {
-		globs[i] = strings.ToLower(g)
-		if _, err := path.Match(globs[i], ""); err != nil {
+	// In "MIT/X11" the slash is a character like any.
+	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "/", "\x00") }
+	for _, g := range globs {
+		if _, err := path.Match(plain(g), ""); err != nil {
 			return 0, fault.New(fault.Validation, "%q is not a valid glob", g).On("glob", g)
 		}
 	}
 	deny := func(name string) bool {
 		return slices.ContainsFunc(globs, func(g string) bool {
-			ok, _ := path.Match(g, strings.ToLower(name))
+			ok, _ := path.Match(plain(g), plain(name))
 			return ok
 		})
 	}
@@ -127,26 +128,26 @@ func Deny(all []Entry, globs []string) (int, error) {
 
 // ofNPM returns what package.json says.
 func ofNPM(b []byte) string {
+	var said map[string]json.RawMessage // names of fields have a case
+	if json.Unmarshal(bytes.TrimPrefix(b, []byte("\ufeff")), &said) != nil {
+		return ""
+	}
 	type object struct {
 		Type string `json:"type"`
 	}
-	var said struct {
-		License  json.RawMessage `json:"license"`
-		Licenses []object        `json:"licenses"`
-	}
-	if json.Unmarshal(b, &said) != nil && said.License == nil {
+	var text string
+	var one object
+	var several []object
+	switch {
+	case json.Unmarshal(said["license"], &text) == nil:
+		return text
+	case json.Unmarshal(said["license"], &one) == nil:
+		return one.Type
+	case json.Unmarshal(said["licenses"], &several) != nil:
 		return ""
 	}
-	var text string
-	if json.Unmarshal(said.License, &text) == nil {
-		return text
-	}
-	var one object
-	if json.Unmarshal(said.License, &one) == nil {
-		return one.Type
-	}
 	var types []string
-	for _, o := range said.Licenses {
+	for _, o := range several {
 		types = append(types, "("+o.Type+")")
 	}
 	return strings.Join(types, " OR ")

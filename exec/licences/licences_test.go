@@ -7,6 +7,7 @@ func TestOfNPM(t *testing.T) {
 	for content, want := range map[string]string{
 		`{"license":"MIT"}`: "MIT", `{"license":{"type":"ISC"}}`: "ISC", `{"licenses":[{"type":"MIT"},{"type":"A B"}]}`: "(MIT) OR (A B)",
 		`{}`: "", `[]`: "", `no`: "", `{"license":3}`: "", `{"license":null}`: "", `{"license":"MIT","licenses":"MIT"}`: "MIT", `{"license":["MIT"]}`: "",
+		`{"license":"GPL-3.0-only","License":"MIT"}`: "GPL-3.0-only", `{"License":"MIT"}`: "", "\ufeff" + `{"license":"MIT"}`: "MIT",
 	} {
 		if got := ofNPM([]byte(content)); got != want {
 			t.Errorf("%s: %q", content, got)
@@ -38,12 +39,13 @@ func TestOfWheel(t *testing.T) {
 // TestDeny: what is unknown is denied by its text or as NOASSERTION.
 func TestDeny(t *testing.T) {
 	t.Parallel()
-	all := make([]Entry, 4)
-	for i, text := range []string{"mit", "MIT OR ISC", "Acme 1", ""} {
+	all := make([]Entry, 5)
+	for i, text := range []string{"mit", "MIT OR ISC", "Acme 1", "", "GPL/LGPL"} {
 		all[i].declare(text)
 	}
-	for glob, want := range map[string][4]bool{
-		"Mit": {true, false, false, false}, "noassertion": {false, false, true, true}, "acme*": {false, false, true, false}, "*": {true, true, true, true}, "[MI]*": {true, true, false, false},
+	for glob, want := range map[string][5]bool{
+		"Mit": {true, false, false, false, false}, "noassertion": {false, false, true, true, true}, "acme*": {false, false, true, false, false},
+		"*": {true, true, true, true, true}, "[MI]*": {true, true, false, false, false}, "gpl*": {false, false, false, false, true}, "GPL/L*": {false, false, false, false, true},
 	} {
 		n, err := Deny(all, []string{glob})
 		if err != nil {
@@ -57,7 +59,7 @@ func TestDeny(t *testing.T) {
 				n--
 			}
 		}
-		if n != 0 || (Refused(all) == nil) != (want == [4]bool{}) {
+		if n != 0 || (Refused(all) == nil) != (want == [5]bool{}) {
 			t.Errorf("%s: %d", glob, n)
 		}
 	}

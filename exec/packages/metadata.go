@@ -2,15 +2,14 @@ package packages
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/unpack"
 	"github.com/rye-build/rye/lock/file"
 	list "github.com/rye-build/rye/lock/packages"
@@ -19,8 +18,8 @@ import (
 // maxMetadata is how long a package's file about itself may be.
 const maxMetadata = 4 << 20
 
-// Metadata returns the file in which a package describes itself: package.json of a tarball, METADATA of a wheel. The
-// archive is checked whole. dir is a private directory for a temporary file.
+// Metadata returns the file in which a package describes itself: package.json of a tarball, METADATA of a wheel; nothing
+// if there is none. The archive is checked whole. dir is a private directory for a temporary file.
 func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string) ([]byte, error) {
 	ecosystem, name, _ := strings.Cut(a.Name, ":")
 	version, tags := a.Tags()
@@ -37,7 +36,11 @@ func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string
 	if err != nil {
 		return nil, err
 	}
-	return describing(content)
+	b, err := describing(content)
+	if err != nil {
+		return nil, fault.Wrap(err, "the package %q: %v", p.Name, err)
+	}
+	return b, nil
 }
 
 func describing(a *unpack.Archive) ([]byte, error) {
@@ -47,7 +50,7 @@ func describing(a *unpack.Archive) ([]byte, error) {
 			continue
 		}
 		if f.Size > maxMetadata {
-			return nil, errors.New(f.Path + " is too large")
+			return nil, fault.New(fault.Limit, "%s has more than %d bytes", f.Path, maxMetadata)
 		}
 		r, err := a.Open(f.Path)
 		if err != nil {
@@ -56,5 +59,5 @@ func describing(a *unpack.Archive) ([]byte, error) {
 		defer r.Close()
 		return io.ReadAll(io.LimitReader(r, maxMetadata))
 	}
-	return nil, fs.ErrNotExist
+	return nil, nil
 }

@@ -179,7 +179,11 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Fault implements the interface of package fault.
 func (e *Error) Fault() *fault.Error {
-	return fault.New(fault.LockMismatch, "%v", e).From(e).Try("rye lock --resolve")
+	f := fault.New(fault.LockMismatch, "%v", e).From(e).Try("rye lock --resolve")
+	if e.Line > 0 {
+		f.On("line", e.Line)
+	}
+	return f
 }
 
 // lockSpec is the document of the package comment.

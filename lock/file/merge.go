@@ -16,7 +16,7 @@ func (e *MergeError) Error() string {
 
 // Fault implements the interface of package fault.
 func (e *MergeError) Fault() *fault.Error {
-	return fault.New(fault.LockMismatch, "%v", e).From(e).Try("rye lock --resolve")
+	return fault.New(fault.LockMismatch, "%v", e).From(e).On("line", e.Line).Try("rye lock --resolve")
 }
 
 // The signs that git puts at the beginning of a line.

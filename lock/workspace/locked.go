@@ -36,6 +36,9 @@ func (w *Workspace) LockFault(path string, err error) error {
 	}
 	f := &fault.Error{Code: fault.LockMismatch, Err: err, Text: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
 		Hint: []string{"git restore " + fault.Quote(w.Show(path))}, Details: map[string]any{"path": path}}
+	if line, ok := fault.Of(err).Details["line"]; ok {
+		f.On("line", line)
+	}
 	if _, ok := errors.AsType[*lockfile.MergeError](err); ok {
 		f.Hint = []string{"rye lock --resolve"}
 	}

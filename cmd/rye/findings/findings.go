@@ -126,11 +126,11 @@ func (r *Report) explain(root string) {
 	if path, ok := r.Fault.Details["path"].(string); ok && file == "" {
 		file = path
 	}
-	if file == "" {
-		file = filepath.Join(root, workspace.MarkerFile)
-	}
 	line, _ := r.Fault.Details["line"].(int)
 	column, _ := r.Fault.Details["column"].(int)
+	if file == "" { // then a line is one of another file
+		file, line, column = filepath.Join(root, workspace.MarkerFile), 0, 0
+	}
 	r.Findings = append(r.Findings, Finding{Code: r.Fault.Line().Code, Level: Error, File: file, Line: line, Column: column,
 		Message: strings.Join(append([]string{r.Fault.Text}, r.Fault.Why...), "; "), Hint: r.Fault.Hint})
 }
