@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/operations"
+	"github.com/rye-build/rye/cmd/rye/remotes"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/cmd/rye/serves"
@@ -29,6 +30,6 @@ import (
 
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
-	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(), exchange.Commands(),
+	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),
 		locks.Commands(), whys.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
 }

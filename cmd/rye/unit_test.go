@@ -527,7 +527,7 @@ func bundleWords(t *testing.T, home, project string) map[string][]string {
 	rye("new", "-C", locked, "tool", "acme/z")
 	return map[string][]string{
 		"bundle create": {"-C", dir}, "bundle verify": {"-C", dir}, "bundle inspect": {next}, "bundle diff": {old, next}, "bundle cosign": {"-C", dir},
-		"bundle export": {"-C", dir, "-o", filepath.Join(archives, "again.tar.zst")}, "bundle import": {next}, "bundle install": {next},
+		"bundle export": {"-C", dir, "-o", filepath.Join(archives, "again.tar.zst")}, "bundle import": {next}, "bundle install": {next}, "bundle push": {"-C", dir, "acme", "oci-layout:" + archives}, "bundle pull": {"oci-layout:" + archives},
 		"bundle rollback": {"acme", "--yes"}, "bundle remove": {"acme", "--yes"}, "bundle sbom": {"-C", dir}, "bundle attest": {"-C", dir},
 		"bundle index": {archives, "--name", "acme/all"},
 		"add":          {"-C", locked, "acme", "--from", old}, "remove": {"-C", locked, "acme"}, "update": {"-C", locked}, "outdated": {"-C", locked},

@@ -210,6 +210,20 @@ func (w *way) error(err error) error {
 
 // step asks once. It returns the answer, or nil if that was a redirect, which w has then followed.
 func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
+	resp, err := c.request((&http.Request{Method: http.MethodGet, URL: w.at, Header: http.Header{
+		"User-Agent":      {"rye"},
+		"Accept":          {"*/*"},
+		"Accept-Encoding": {"identity"},
+	}}).WithContext(ctx), w)
+	if err != nil || !IsRedirect(resp.StatusCode) {
+		return resp, err
+	}
+	resp.Body.Close()
+	return nil, w.follow(resp.Header.Get("Location"), c.options.PlainHTTP)
+}
+
+// request makes a request where w is, and remembers how far inside that was.
+func (c *Client) request(req *http.Request, w *way) (*http.Response, error) {
 	said, ip, saidSo := c.depths.named(w.at.Hostname())
 	most := w.most
 	if said == DepthLocal && w.from != nil && hostPort(w.at) != w.home {
@@ -238,22 +252,14 @@ func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 			reached = c.limits.depth(to.Addr())
 		}
 	}}
-	req := (&http.Request{Method: http.MethodGet, URL: w.at, Header: http.Header{
-		"User-Agent":      {"rye"},
-		"Accept":          {"*/*"},
-		"Accept-Encoding": {"identity"},
-	}}).WithContext(httptrace.WithClientTrace(ctx, trace))
-	resp, err := transport.RoundTrip(req)
+	ctx := req.Context()
+	resp, err := transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if err != nil {
 		return nil, c.unanswered(ctx, connected, proxy, err)
 	}
 	// Never further inside again than here.
 	w.most = min(w.most, reached)
-	if !IsRedirect(resp.StatusCode) {
-		return resp, nil
-	}
-	resp.Body.Close()
-	return nil, w.follow(resp.Header.Get("Location"), c.options.PlainHTTP)
+	return resp, nil
 }
 
 var errProxy = errors.New("the proxy setting of the environment is not a valid address")

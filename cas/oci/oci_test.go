@@ -1,0 +1,171 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// noise returns bytes that don't compress, the same for the same seed.
+func noise(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	r.Read(b)
+	return b
+}
+
+// world is a store with the objects of a bundle.
+type world struct {
+	cas.Memory
+	content Content
+}
+
+func newWorld(t *testing.T, objects ...[]byte) *world {
+	w := &world{content: Content{Document: []byte("rye: \"bundle/2\"\n"), Annotations: map[string]string{"org.opencontainers.image.title": "acme/deploy"},
+		Attachments: []Attachment{{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig", []byte("line\n")}}}}}}
+	for _, b := range objects {
+		info, err := w.Put(t.Context(), cas.Blob, bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.content.Objects = append(w.content.Objects, info)
+	}
+	w.content.Source = &w.Memory
+	return w
+}
+
+// pull takes the objects into an empty store, and compares them.
+func (w *world) pull(ctx context.Context, p *Place, name, spool string) (*Image, error) {
+	m, err := p.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(m.Document, w.content.Document) {
+		return nil, errors.New("another document")
+	}
+	var store cas.Memory
+	release, err := m.Objects(ctx, w.content.Objects, &store, spool)
+	if err != nil {
+		return m, err
+	}
+	defer release()
+	for _, o := range w.content.Objects {
+		got, err := store.Get(ctx, o.ID)
+		if err != nil {
+			return m, err
+		}
+		if n, err := io.Copy(io.Discard, got); err != nil || n != o.Size {
+			return m, errors.Join(err, errors.New("another size"))
+		}
+	}
+	if left, err := os.ReadDir(spool); err != nil || len(left) > 1 { // the lock
+		return m, errors.Join(err, errors.New("the spool isn't empty"))
+	}
+	return m, nil
+}
+
+// places are what a bundle is pushed to.
+func places(t *testing.T) map[string]*Place {
+	api, byTag, whole := newDouble(t), newDouble(t), newDouble(t)
+	byTag.referrers, whole.ranges = false, false
+	dir := filepath.Join(t.TempDir(), "layout")
+	l, err := Open(Reference{Dir: dir}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*Place{"api": api.place(t), "tag scheme": byTag.place(t), "no ranges": whole.place(t), "layout": l}
+}
+
+// TestPushPull: what is pushed comes back, everywhere under the same digest; a second push sends nothing.
+func TestPushPull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, []byte("a"), []byte("b"), []byte("a"), noise(1, 5<<20), noise(2, 100_000), noise(3, 20<<20))
+	digests := map[string]bool{}
+	for name, p := range places(t) {
+		done, err := p.Push(t.Context(), w.content, "1.0.0")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if done.Sent == 0 || done.Layers < 4 || done.ID != cas.Sum(w.content.Document) {
+			t.Errorf("%s: %+v", name, done)
+		}
+		digests[done.Digest] = true
+		again, err := p.Push(t.Context(), w.content, "1.0.0")
+		if err != nil || again.Sent != 0 || again.Digest != done.Digest {
+			t.Errorf("%s: again: %+v, %v", name, again, err)
+		}
+		for _, by := range []string{"1.0.0", done.Digest} {
+			m, err := w.pull(t.Context(), p, by, filepath.Join(t.TempDir(), "spool"))
+			if err != nil {
+				t.Fatalf("%s: %s: %v", name, by, err)
+			}
+			found, err := m.Attached(t.Context(), SignaturesType)
+			if err != nil || len(found) != 1 || string(found[0].Parts[0].Bytes) != "line\n" || m.Digest != done.Digest {
+				t.Errorf("%s: %+v, %v", name, found, err)
+			}
+		}
+		if tags, err := p.Tags(t.Context()); err != nil || !slices.Equal(tags, []string{"1.0.0"}) {
+			t.Errorf("%s: tags %q, %v", name, tags, err)
+		}
+		if _, err := p.Get(t.Context(), "2.0.0"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(digests) != 1 {
+		t.Errorf("%d digests of one bundle", len(digests))
+	}
+}
+
+// TestEmpty: a bundle without files has one layer of nothing.
+func TestEmpty(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := newDouble(t)
+	p := d.place(t)
+	if done, err := p.Push(t.Context(), w.content, "1"); err != nil || done.Layers != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	m, err := p.Get(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, err := m.Objects(t.Context(), nil, &w.Memory, filepath.Join(t.TempDir(), "spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if n := d.count("GET /v2/acme/deploy/blobs/"); n != 1 {
+		t.Errorf("%d blobs were fetched, and the document is one", n)
+	}
+}
+
+// TestReference: what is accepted is written as it was read.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	digest := "@sha256:" + strings.Repeat("0a", 32)
+	for text, want := range map[string]string{
+		"oci://h.example/a": "", "oci://h.example:5000/a/b:1.0" + digest: "", "oci://[::1]:5000/a:v_1": "", "oci://localhost/a" + digest: "",
+		"oci-layout:dir": "", "oci-layout:/a/b c:tag": "", "oci-layout:../a@b": "", `oci-layout:C:\a:1`: "", "oci-layout:a" + digest: "",
+		"oci://h.example": "name", "oci://h.example/A": "name", "oci://h/a:": "tag", "oci://h/a:.x": "tag", "oci://u@h/a": "host", "oci://h:/a": "host",
+		"oci:///a": "host", "oci://h/a@sha256:12": "digest", "oci-layout:": "directory", "oci-layout::tag": "directory", "https://h/a": "expected",
+		"oci://h/a?x=1": "name", "oci://h/a#x": "name", "oci://h/" + strings.Repeat("a", 300): "name", "oci-layout:a:b:" + strings.Repeat("c", 129): "tag",
+	} {
+		r, err := ParseReference(text)
+		switch {
+		case want == "" && (err != nil || r.String() != text):
+			t.Errorf("%q: %q, %v", text, r, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %+v, %v, want %q", text, r, err, want)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package oci
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/oci/guard"
+)
+
+// Options say how a place is used.
+type Options struct {
+	// Transport makes the requests. It decides which addresses may be dialled, and knows proxies and authorities. A
+	// registry needs one; it should end when no header lines come.
+	Transport http.RoundTripper
+	// Dir is the path of a layout, where the reference has another than what opens it. May be empty.
+	Dir string
+	// PlainHTTP allows registries without TLS on every host, not only on this machine.
+	PlainHTTP bool
+	// Credential finds what a registry, HOST[:PORT], wants to hear. It is asked when the registry wants to know. Nil, or a zero
+	// Credential, is nothing.
+	Credential func(ctx context.Context, host string) (Credential, error)
+	// Again is called before a retry, with the error and the pause. May be nil.
+	Again func(err error, in time.Duration)
+	// Progress is called by several goroutines with the bytes of objects that were sent or used. May be nil.
+	Progress func(bytes int64)
+
+	pauses []time.Duration // before a retry; nil: those of the package
+	stall  time.Duration   // in which 16 KiB have to come; 0: that of the package
+}
+
+// A Credential is for a registry: a user and a password, or an identity token.
+type Credential struct{ User, Password, Token string }
+
+// A Place is one repository of a registry, or an image layout. It may be used by several goroutines.
+type Place struct {
+	Reference Reference // without tag and digest
+	options   Options
+	at        place
+}
+
+// A place keeps blobs and manifests. What it hands out isn't checked, except for where it stops.
+type place interface {
+	// manifest returns the bytes of a manifest, of at most format.MaxManifest, by tag or digest.
+	manifest(ctx context.Context, name string) ([]byte, error)
+	has(ctx context.Context, d ocispec.Descriptor) (bool, error)
+	// open returns a blob from about a byte on, and from which.
+	open(ctx context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error)
+	put(ctx context.Context, d ocispec.Descriptor, b []byte) error
+	// putManifest puts a manifest and gives it a tag; without one it is known by its digest. What it refers to as its
+	// subject then has it among its referrers.
+	putManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error
+	referrers(ctx context.Context, d ocispec.Descriptor) ([]ocispec.Descriptor, error)
+	tags(ctx context.Context) ([]string, error)
+}
+
+// Open returns the place of a reference. It asks nothing yet.
+func Open(r Reference, o Options) (*Place, error) {
+	p := &Place{Reference: Reference{Host: r.Host, Name: r.Name, Dir: r.Dir}, options: o}
+	if r.Dir != "" {
+		p.at = &layout{dir: cmp.Or(o.Dir, r.Dir)}
+		return p, nil
+	}
+	var err error
+	p.at, err = newRepository(r, &p.options)
+	return p, err
+}
+
+// Source returns the reference by which the place is remembered: that of a layout has its path.
+func (p *Place) Source() Reference {
+	r := p.Reference
+	if r.Dir != "" {
+		r.Dir = cmp.Or(p.options.Dir, r.Dir)
+	}
+	return r
+}
+
+// Tags lists the tags that the place has, those of OCI's own use left out.
+func (p *Place) Tags(ctx context.Context) ([]string, error) {
+	var all []string
+	err := p.again(ctx, func() (err error) {
+		all, err = p.at.tags(ctx)
+		return err
+	})
+	return all, p.about("", err)
+}
+
+// progress counts bytes.
+func (p *Place) progress(n int64) {
+	if p.options.Progress != nil {
+		p.options.Progress(n)
+	}
+}
+
+// maxPause is how long a server may ask to wait.
+const maxPause = 10 * time.Second
+
+// again does something that may fail for a moment, up to three times.
+func (p *Place) again(ctx context.Context, f func() error) error {
+	pauses := p.options.pauses
+	if pauses == nil {
+		pauses = []time.Duration{250 * time.Millisecond, time.Second}
+	}
+	for _, wait := range pauses {
+		err := f()
+		if err == nil || ctx.Err() != nil || !guard.Passing(err) {
+			return err
+		}
+		if status, ok := errors.AsType[*guard.StatusError](err); ok && status.After > wait {
+			if wait = status.After; wait > maxPause {
+				return err
+			}
+		}
+		if p.options.Again != nil {
+			p.options.Again(p.about("", err), wait)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+	return f()
+}
+
+// about says in an error which place it is about.
+func (p *Place) about(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	where := p.Reference
+	if format.ValidDigest(name) {
+		where.Digest = name
+	} else {
+		where.Tag = name
+	}
+	f := explain(err)
+	return fault.Wrap(f, "%s: %s", where, f.Text).From(err).On("reference", where.String())
+}
+
+// readAll reads a blob that has a size and a digest.
+func readAll(r io.Reader, d ocispec.Descriptor) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, d.Size+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(b)) < d.Size:
+		return nil, io.ErrUnexpectedEOF
+	case int64(len(b)) > d.Size:
+		return nil, damaged(d, fmt.Sprintf("more than %d bytes", d.Size))
+	case format.Sum(b) != d.Digest.String():
+		return nil, damaged(d, "found "+format.Sum(b))
+	}
+	return b, nil
+}
+
+func damaged(d ocispec.Descriptor, why string) *fault.Error {
+	return fault.New(fault.Integrity, "wrong bytes for %s: %s", d.Digest, why).On("digest", d.Digest.String()).On("reason", "blob")
+}
+
+// get reads a blob into memory.
+func (p *Place) get(ctx context.Context, d ocispec.Descriptor) (b []byte, err error) {
+	err = p.again(ctx, func() error {
+		r, _, err := p.at.open(ctx, d, 0)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		b, err = readAll(r, d)
+		return err
+	})
+	return b, err
+}
+
+func notFound(what string) *fault.Error {
+	return fault.New(fault.NotFound, "%s not found", what).From(fs.ErrNotExist)
+}

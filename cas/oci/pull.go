@@ -1,0 +1,502 @@
+package oci
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	digest "github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/osfile"
+)
+
+// An Image is a bundle that a place has: its manifest and its document, whose digests were checked, and nothing else.
+type Image struct {
+	Digest   string // of the manifest
+	ID       cas.Digest
+	Document []byte
+	Manifest *format.Manifest
+
+	place *Place
+	self  ocispec.Descriptor
+}
+
+// Reference names the image by its digest.
+func (m *Image) Reference() Reference { return m.place.Reference.Pinned(m.Digest) }
+
+// Place is where the image is.
+func (m *Image) Place() *Place { return m.place }
+
+// Look reads the manifest that a tag or a digest names, and nothing else: the digest that it has, and what it says of the
+// document.
+func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
+	var b []byte
+	err := p.again(ctx, func() (err error) {
+		b, err = p.at.manifest(ctx, name)
+		return err
+	})
+	if err != nil {
+		return nil, p.about(name, err)
+	}
+	m := &Image{Digest: format.Sum(b), place: p}
+	if format.ValidDigest(name) && name != m.Digest {
+		return nil, p.about(name, damaged(ocispec.Descriptor{Digest: digest.Digest(name)}, "found "+m.Digest))
+	}
+	if m.Manifest, err = format.ParseManifest(b); err != nil {
+		return nil, p.about(name, err)
+	}
+	m.ID, m.self = m.Manifest.Document.Digest, blob(ocispec.MediaTypeImageManifest, b)
+	return m, nil
+}
+
+// Get reads the manifest that a tag or a digest names, and the document. The manifest is asked for once: what comes later is
+// asked for by digest.
+func (p *Place) Get(ctx context.Context, name string) (*Image, error) {
+	m, err := p.Look(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	at := m.Manifest.Document
+	m.Document, err = p.get(ctx, at.Blob())
+	if err == nil && cas.Sum(m.Document) != at.Digest {
+		err = fault.New(fault.Integrity, "the document is %s, and the manifest says %s", cas.Sum(m.Document), at.Digest).On("reason", "document").
+			On("expected", at.Digest.String()).On("found", cas.Sum(m.Document).String())
+	}
+	if err != nil {
+		return nil, p.about(name, err)
+	}
+	return m, nil
+}
+
+// Attached reads the attachments of some type. One that is no attachment as rye writes them, or whose bytes are
+// wrong, is left out: anybody may attach anything.
+func (m *Image) Attached(ctx context.Context, kind string) ([]Attachment, error) {
+	all, err := m.place.listed(ctx, m.self)
+	if err != nil {
+		return nil, m.place.about(m.Digest, err)
+	}
+	var out []Attachment
+	for _, d := range all {
+		if d.ArtifactType != kind {
+			continue
+		}
+		a, err := m.attachment(ctx, d)
+		if err != nil {
+			if f := explain(err); f.Code != fault.Integrity && f.Code != fault.NotFound && f.Code != fault.Validation {
+				return nil, m.place.about(m.Digest, err)
+			}
+			continue
+		}
+		out = append(out, *a)
+	}
+	return out, nil
+}
+
+func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor) (*Attachment, error) {
+	var b []byte
+	err := m.place.again(ctx, func() (err error) {
+		b, err = m.place.at.manifest(ctx, d.Digest.String())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var in ocispec.Manifest
+	if format.Sum(b) != d.Digest.String() || json.Unmarshal(b, &in) != nil || in.ArtifactType != d.ArtifactType || in.Subject == nil ||
+		in.Subject.Digest != m.self.Digest || len(in.Layers) > 16 {
+		return nil, damaged(d, "not an attachment of "+m.Digest)
+	}
+	a := &Attachment{Type: in.ArtifactType, Annotations: in.Annotations}
+	for _, l := range in.Layers {
+		if l.Size < 0 || l.Size > maxAttached || !format.ValidDigest(l.Digest.String()) {
+			return nil, damaged(l, "not a part of an attachment")
+		}
+		p := Part{Type: l.MediaType, Name: l.Annotations[ocispec.AnnotationTitle]}
+		if p.Bytes, err = m.place.get(ctx, l); err != nil {
+			return nil, err
+		}
+		a.Parts = append(a.Parts, p)
+	}
+	return a, nil
+}
+
+// A Sink takes objects, as stores do.
+type Sink interface {
+	cas.Misser
+	cas.Batcher
+}
+
+// A piece is the part of a large object, or some small ones, that a layer holds.
+type piece struct {
+	format.Descriptor
+	small []cas.Info
+	large cas.Info
+	last  bool // of a large object
+}
+
+// Objects puts those objects into a store that it lacks. spool is a directory for layers that came and aren't used
+// yet, of this and of earlier calls; it is made if need be, and afterwards empty again. release lets go of what keeps the objects
+// from gc, and is called when they have a name.
+func (m *Image) Objects(ctx context.Context, objects []cas.Info, store Sink, spool string) (release func(), err error) {
+	f := &fetching{Image: m, store: store, spool: spool}
+	if err = f.all(ctx, objects); err != nil {
+		f.release()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, m.place.about(m.Digest, err)
+	}
+	return f.release, nil
+}
+
+type fetching struct {
+	*Image
+	store   Sink
+	spool   string
+	batches []cas.Batch
+}
+
+func (f *fetching) release() {
+	for _, b := range f.batches {
+		b.Close()
+	}
+}
+
+// plan says which layer holds what. The manifest only says how long each is, and whether that fits shows here.
+func (m *Image) plan(objects []cas.Info) ([]piece, error) {
+	small, large, err := format.Row(objects)
+	if err != nil {
+		return nil, err
+	}
+	layers := m.Manifest.Layers
+	wrong := func(what string) error {
+		return fault.New(fault.Integrity, "the layers do not hold what the document names: %s", what).On("reason", "layers")
+	}
+	var out []piece
+	take := func(p piece) { p.Descriptor, layers = layers[0], layers[1:]; out = append(out, p) }
+	for _, part := range format.Parts(small) {
+		var size int64
+		for _, o := range part {
+			size += o.Size
+		}
+		if len(layers) == 0 || layers[0].Length != size {
+			return nil, wrong("small objects")
+		}
+		take(piece{small: part})
+	}
+	for _, o := range large {
+		for left := o.Size; left > 0; {
+			if len(layers) == 0 || layers[0].Length > left || layers[0].Length < min(left, format.MinLayer) {
+				return nil, wrong(o.ID.String())
+			}
+			left -= layers[0].Length
+			take(piece{large: o, last: left == 0})
+		}
+	}
+	if len(out) == 0 && len(layers) == 1 && layers[0].Length == 0 {
+		return nil, nil // there are no objects
+	}
+	if len(layers) > 0 {
+		return nil, wrong(fmt.Sprintf("%d layers too many", len(layers)))
+	}
+	return out, nil
+}
+
+func (f *fetching) all(ctx context.Context, objects []cas.Info) error {
+	plan, err := f.plan(objects)
+	if err != nil {
+		return err
+	}
+	ids := make([]cas.ID, len(objects))
+	for i, o := range objects {
+		ids[i] = o.ID
+	}
+	missing, err := f.store.Missing(ctx, ids)
+	if err != nil {
+		return err
+	}
+	lacks := make(map[cas.ID]bool, len(missing))
+	for _, id := range missing {
+		lacks[id] = true
+	}
+	var need []piece
+	for _, p := range plan {
+		wanted := lacks[p.large.ID]
+		for _, o := range p.small {
+			wanted = wanted || lacks[o.ID]
+		}
+		if wanted {
+			need = append(need, p)
+		} else {
+			f.place.progress(p.Length)
+		}
+	}
+	if len(need) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(f.spool, 0o700); err != nil {
+		return err
+	}
+	// Several processes may pull at once. The second finds most of it in the store.
+	unlock, err := osfile.LockFile(ctx, filepath.Join(f.spool, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return f.use(ctx, need)
+}
+
+// use fetches layers ahead of the one that is unpacked.
+func (f *fetching) use(ctx context.Context, need []piece) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fetched := make([]chan error, len(need))
+	for i := range fetched {
+		fetched[i] = make(chan error, 1)
+	}
+	turns := make(chan struct{}, workers+1) // layers that are fetched, or wait for their turn
+	go func() {
+		for i := range need {
+			select {
+			case turns <- struct{}{}:
+			case <-ctx.Done():
+				fetched[i] <- context.Cause(ctx)
+				continue
+			}
+			go func() { fetched[i] <- f.fetch(ctx, need[i].Descriptor) }()
+		}
+	}()
+	u := &unpacking{fetching: f, ctx: ctx}
+	defer u.abort()
+	var first error
+	for i := range need {
+		err := <-fetched[i]
+		if first == nil {
+			if first = err; first == nil {
+				first = u.piece(need[i])
+			}
+			if first != nil {
+				cancel(first) // and wait for those that are at work
+			}
+		}
+		select {
+		case <-turns:
+		default: // it never had its turn
+		}
+	}
+	if first != nil {
+		return first
+	}
+	return u.commit()
+}
+
+func (f *fetching) file(d format.Descriptor) string {
+	return filepath.Join(f.spool, strings.TrimPrefix(d.SHA256, "sha256:"))
+}
+
+// fetch makes sure that a layer is in the spool, whole.
+func (f *fetching) fetch(ctx context.Context, d format.Descriptor) error {
+	file, err := os.OpenFile(f.file(d), os.O_RDWR|os.O_CREATE|osfile.NoFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	at := d.Blob()
+	again := true // what an earlier process left may be anything: then once more from the start
+	return f.place.again(ctx, func() error {
+		for {
+			err := f.rest(ctx, file, at)
+			if err == nil || fault.CodeOf(err) != fault.Integrity || !again {
+				return err
+			}
+			again = false
+			if err := file.Truncate(0); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// rest fetches what the file lacks, and hashes all of it.
+func (f *fetching) rest(ctx context.Context, file *os.File, d ocispec.Descriptor) error {
+	h := sha256.New()
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	have, err := io.Copy(h, io.LimitReader(file, d.Size+1))
+	if err != nil {
+		return err
+	}
+	if have > d.Size {
+		return damaged(d, "too long")
+	}
+	if have < d.Size || d.Size == 0 {
+		r, from, err := f.place.at.open(ctx, d, have)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if from != have {
+			h.Reset()
+			if err := file.Truncate(0); err != nil {
+				return err
+			}
+			if _, err = file.Seek(0, io.SeekStart); err != nil {
+				return err
+			}
+		}
+		n, err := io.Copy(io.MultiWriter(file, h), io.LimitReader(cas.Until(ctx, r), d.Size-from+1))
+		switch {
+		case err != nil:
+			return err
+		case from+n < d.Size:
+			return io.ErrUnexpectedEOF
+		case from+n > d.Size:
+			return damaged(d, fmt.Sprintf("more than %d bytes", d.Size))
+		}
+	}
+	if found := "sha256:" + hex.EncodeToString(h.Sum(nil)); found != d.Digest.String() {
+		return damaged(d, "found "+found)
+	}
+	return nil
+}
+
+// batchBytes is how much comes until it is made durable.
+const batchBytes = 64 << 20
+
+// An unpacking puts what is in layers, in their order.
+type unpacking struct {
+	*fetching
+	ctx   context.Context
+	batch cas.Batch
+	bytes int64
+	used  []string // files of the spool whose objects are in the batch
+
+	pipe *io.PipeWriter // of the large object that is being put
+	done chan error
+}
+
+func (u *unpacking) piece(p piece) error {
+	if u.batch == nil {
+		var err error
+		if u.batch, err = u.store.Batch(u.ctx); err != nil {
+			return err
+		}
+		u.batches = append(u.batches, u.batch)
+	}
+	file, err := os.Open(u.file(p.Descriptor))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w := u.small(p)
+	if p.small == nil {
+		w = u.large(p)
+	}
+	err = format.Unpack(file, p.Descriptor, w)
+	if err == nil && p.small != nil {
+		err = w(nil)
+	}
+	if err == nil && p.last {
+		err = u.end()
+	}
+	if err != nil {
+		return err
+	}
+	u.place.progress(p.Length)
+	u.used = append(u.used, u.file(p.Descriptor))
+	if u.bytes += p.Length; u.bytes >= batchBytes && u.pipe == nil {
+		return u.commit()
+	}
+	return nil
+}
+
+// small returns what takes the bytes of small objects, and is called with nil at the end.
+func (u *unpacking) small(p piece) func([]byte) error {
+	next, buf := p.small, []byte(nil)
+	return func(b []byte) error {
+		for {
+			if len(next) == 0 {
+				return nil
+			}
+			n := min(int64(len(b)), next[0].Size-int64(len(buf)))
+			buf, b = append(buf, b[:n]...), b[n:]
+			if int64(len(buf)) < next[0].Size {
+				return nil
+			}
+			// Whatever it is, it is put under its own name, and here that has to be the one.
+			found := cas.Sum(buf)
+			if found != next[0].Digest {
+				return &cas.DamagedError{ID: next[0].ID, Found: found}
+			}
+			if _, err := u.batch.PutBytes(u.ctx, cas.Blob, buf); err != nil {
+				return err
+			}
+			next, buf = next[1:], buf[:0]
+		}
+	}
+}
+
+// large returns what takes the bytes of a large object.
+func (u *unpacking) large(p piece) func([]byte) error {
+	if u.pipe == nil {
+		r, w := io.Pipe()
+		u.pipe, u.done = w, make(chan error, 1)
+		go func() {
+			_, err := u.batch.Put(u.ctx, cas.Blob, cas.Verify(p.large, r))
+			r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+			u.done <- err
+		}()
+	}
+	return func(b []byte) error {
+		if _, err := u.pipe.Write(b); err != nil {
+			return <-u.ended()
+		}
+		return nil
+	}
+}
+
+// ended returns the channel with the error of the object that is being put, which then isn't any more.
+func (u *unpacking) ended() chan error {
+	u.pipe = nil
+	return u.done
+}
+
+func (u *unpacking) end() error {
+	u.pipe.Close()
+	return <-u.ended()
+}
+
+// abort ends what is being put.
+func (u *unpacking) abort() {
+	if u.pipe != nil {
+		u.pipe.CloseWithError(context.Canceled)
+		<-u.ended()
+	}
+}
+
+// commit makes durable what came, and then removes the layers that it came in.
+func (u *unpacking) commit() error {
+	if u.batch == nil {
+		return nil
+	}
+	if err := u.batch.Commit(u.ctx); err != nil {
+		return err
+	}
+	for _, name := range u.used {
+		os.Remove(name)
+	}
+	u.batch, u.bytes, u.used = nil, 0, nil
+	return nil
+}

@@ -1,0 +1,350 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
+)
+
+// Content is a bundle to be pushed.
+type Content struct {
+	Document    []byte     // without signature lines
+	Objects     []cas.Info // that the document names, in any order
+	Source      cas.Getter // has the objects
+	Annotations map[string]string
+	Attachments []Attachment
+}
+
+// A Pushed is what a push has done.
+type Pushed struct {
+	Digest string // of the manifest
+	ID     cas.Digest
+	Tag    string
+	Layers int
+	Sent   int64 // bytes of blobs that were not there
+	Reused int64 // bytes of blobs that were
+}
+
+// workers is how many layers are made and sent, or fetched, at once. Each needs memory for a whole one.
+const workers = 3
+
+// Push makes a tag name a bundle. What is there already isn't sent; the tag is the last thing to be set.
+func (p *Place) Push(ctx context.Context, c Content, tag string) (*Pushed, error) {
+	if !ValidTag(tag) || ofReferrers(tag) {
+		return nil, fault.New(fault.Validation, "invalid tag %q", fault.Clip(tag, 150)).On("tag", fault.Clip(tag, 150))
+	}
+	u := &push{Place: p, content: c, done: &Pushed{ID: cas.Sum(c.Document), Tag: tag}}
+	if err := u.all(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, p.about(tag, err)
+	}
+	return u.done, nil
+}
+
+type push struct {
+	*Place
+	content Content
+	known   map[cas.Digest][]format.Descriptor // layers that the tag's manifest has
+
+	mu   sync.Mutex
+	done *Pushed
+}
+
+func (u *push) all(ctx context.Context) error {
+	if len(u.content.Document) > format.MaxDocument {
+		return fault.New(fault.Limit, "the document has more than %d bytes", format.MaxDocument)
+	}
+	small, large, err := format.Row(u.content.Objects)
+	if err != nil {
+		return err
+	}
+	old, err := u.current(ctx)
+	if err != nil {
+		return err
+	}
+	m := &format.Manifest{Annotations: u.content.Annotations}
+	if m.Layers, err = u.layers(ctx, format.Parts(small), large); err != nil {
+		return err
+	}
+	d := blob(format.DocumentType, u.content.Document)
+	if err := u.send(ctx, d, u.content.Document); err != nil {
+		return err
+	}
+	m.Document = format.Descriptor{SHA256: d.Digest.String(), Size: d.Size, Digest: u.done.ID, Length: d.Size}
+	text, err := m.Append(nil)
+	if err == nil {
+		_, err = format.ParseManifest(text) // what can't be read isn't written
+	}
+	if err != nil {
+		return err
+	}
+	self := blob(ocispec.MediaTypeImageManifest, text)
+	u.done.Digest, u.done.Layers = self.Digest.String(), len(m.Layers)
+	if old != u.done.Digest {
+		if err := u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, "") }); err != nil {
+			return err
+		}
+	}
+	if err := u.attach(ctx, self, u.content.Attachments); err != nil {
+		return err
+	}
+	if old == u.done.Digest {
+		return nil
+	}
+	return u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, u.done.Tag) })
+}
+
+// current looks at what the tag names now. Whatever isn't a bundle's manifest offers nothing.
+func (u *push) current(ctx context.Context) (string, error) {
+	var b []byte
+	err := u.again(ctx, func() (err error) {
+		b, err = u.at.manifest(ctx, u.done.Tag)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if m, err := format.ParseManifest(b); err == nil {
+		u.known = map[cas.Digest][]format.Descriptor{}
+		for _, l := range m.Layers {
+			u.known[l.Digest] = append(u.known[l.Digest], l)
+		}
+	}
+	return format.Sum(b), nil
+}
+
+// layers makes and sends the layers of small objects, and of large ones.
+func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info) ([]format.Descriptor, error) {
+	if len(small)+len(large) == 0 {
+		small = [][]cas.Info{nil}
+	}
+	units := make([][]format.Descriptor, len(small)+len(large))
+	var free sync.Pool
+	err := cas.Parallel(ctx, workers, len(units), func(ctx context.Context, i int) error {
+		l, ok := free.Get().(*format.Layer)
+		if !ok {
+			var err error
+			if l, err = format.NewLayer(); err != nil {
+				return err
+			}
+		}
+		defer free.Put(l)
+		end := func() error {
+			d, err := u.finish(ctx, l)
+			units[i] = append(units[i], d)
+			return err
+		}
+		l.Begin()
+		if i >= len(small) {
+			return u.large(ctx, l, large[i-len(small)], end)
+		}
+		for _, o := range small[i] {
+			if err := u.copy(ctx, o, l.Write); err != nil {
+				return err
+			}
+		}
+		return end()
+	})
+	var all []format.Descriptor
+	for _, unit := range units {
+		all = append(all, unit...)
+	}
+	return all, err
+}
+
+// copy reads an object, to its end.
+func (u *push) copy(ctx context.Context, want cas.Info, write func([]byte) error) error {
+	o, err := u.content.Source.Get(ctx, want.ID)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	if o.Size != want.Size {
+		return fault.New(fault.Integrity, "%s has %d bytes, and the document says %d", want.ID, o.Size, want.Size)
+	}
+	buf := make([]byte, min(want.Size+1, 64<<10))
+	for {
+		n, err := o.Read(buf)
+		if n > 0 {
+			if err := write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (u *push) large(ctx context.Context, l *format.Layer, o cas.Info, end func() error) error {
+	c := format.NewCutter()
+	open := true
+	err := u.copy(ctx, o, func(b []byte) error {
+		for len(b) > 0 {
+			if !open {
+				l.Begin()
+				open = true
+			}
+			n, ends := c.Next(b)
+			if err := l.Write(b[:n]); err != nil {
+				return err
+			}
+			if b = b[n:]; !ends {
+				continue
+			}
+			if err := end(); err != nil {
+				return err
+			}
+			open = false
+		}
+		return nil
+	})
+	if err == nil && open {
+		err = end()
+	}
+	return err
+}
+
+// finish ends a layer and sends it, unless an equal one is there.
+func (u *push) finish(ctx context.Context, l *format.Layer) (format.Descriptor, error) {
+	d, err := l.End()
+	if err != nil {
+		return d, err
+	}
+	defer u.progress(d.Length)
+	at := d.Blob()
+	if has, err := u.has(ctx, at); has || err != nil {
+		return d, err
+	}
+	// Another release may have compressed the same bytes otherwise. It is looked at, since the annotation is only what
+	// its author says.
+	for _, other := range u.known[d.Digest] {
+		if other.SHA256 != d.SHA256 && other.Length == d.Length && u.equal(ctx, other) {
+			u.count(other.Size, false)
+			return other, nil
+		}
+	}
+	return d, u.upload(ctx, at, l.Bytes())
+}
+
+// equal reports whether a blob that the place has holds what its annotation says.
+func (u *push) equal(ctx context.Context, d format.Descriptor) bool {
+	b, err := u.get(ctx, d.Blob())
+	if err != nil {
+		return false
+	}
+	return format.Unpack(bytes.NewReader(b), d, func([]byte) error { return nil }) == nil
+}
+
+func (u *push) count(n int64, sent bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if sent {
+		u.done.Sent += n
+	} else {
+		u.done.Reused += n
+	}
+}
+
+func (u *push) has(ctx context.Context, d ocispec.Descriptor) (has bool, err error) {
+	err = u.again(ctx, func() error {
+		has, err = u.at.has(ctx, d)
+		return err
+	})
+	if has {
+		u.count(d.Size, false)
+	}
+	return has, err
+}
+
+func (u *push) upload(ctx context.Context, d ocispec.Descriptor, b []byte) error {
+	u.count(d.Size, true)
+	return u.again(ctx, func() error { return u.at.put(ctx, d, b) })
+}
+
+// send sends a blob, unless it is there.
+func (u *push) send(ctx context.Context, d ocispec.Descriptor, b []byte) error {
+	if has, err := u.has(ctx, d); has || err != nil {
+		return err
+	}
+	return u.upload(ctx, d, b)
+}
+
+// attach makes attachments refer to a manifest.
+func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []Attachment) error {
+	for i := range all {
+		text, err := all[i].append(subject)
+		if err != nil {
+			return err
+		}
+		if err := u.send(ctx, blob(ocispec.MediaTypeEmptyJSON, emptyConfig), emptyConfig); err != nil {
+			return err
+		}
+		for _, part := range all[i].Parts {
+			if err := u.send(ctx, blob(part.Type, part.Bytes), part.Bytes); err != nil {
+				return err
+			}
+		}
+		if err := u.refer(ctx, subject, blob(ocispec.MediaTypeImageManifest, text), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refer puts a referrer and looks whether the subject has it: where the list is a tag, another client may have written it at
+// the same time.
+func (u *push) refer(ctx context.Context, subject, self ocispec.Descriptor, text []byte) error {
+	for range 5 {
+		listed, err := u.listed(ctx, subject)
+		if err != nil {
+			return err
+		}
+		for _, d := range listed {
+			if d.Digest == self.Digest {
+				return nil
+			}
+		}
+		if err := u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, "") }); err != nil {
+			return err
+		}
+	}
+	listed, err := u.listed(ctx, subject)
+	for _, d := range listed {
+		if d.Digest == self.Digest {
+			return nil
+		}
+	}
+	if err == nil {
+		err = fault.New(fault.Busy, "the registry does not list %s as a referrer", self.Digest).On("digest", self.Digest.String())
+	}
+	return err
+}
+
+func (p *Place) listed(ctx context.Context, subject ocispec.Descriptor) (all []ocispec.Descriptor, err error) {
+	err = p.again(ctx, func() error {
+		all, err = p.at.referrers(ctx, subject)
+		return err
+	})
+	return all, err
+}

@@ -1,0 +1,130 @@
+package oci
+
+import (
+	"net"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/portable"
+	"oras.land/oras-go/v2/registry"
+)
+
+// The beginnings of references.
+const (
+	Scheme       = "oci://"
+	LayoutScheme = "oci-layout:"
+)
+
+// A Reference names a bundle in a registry, oci://HOST[:PORT]/NAME[:TAG][@sha256:HEX], or in an image layout,
+// oci-layout:DIR[:TAG][@sha256:HEX]. With a digest, the tag says only what people call it.
+type Reference struct {
+	Host, Name string // of a registry
+	Dir        string // of a layout
+	Tag        string
+	Digest     string // "sha256:" and 64 digits, or empty
+}
+
+// IsReference reports whether a text wants to be a reference.
+func IsReference(s string) bool {
+	return strings.HasPrefix(s, Scheme) || strings.HasPrefix(s, LayoutScheme)
+}
+
+// ValidTag reports whether a registry takes a text as tag.
+func ValidTag(tag string) bool {
+	return tag != "" && len(tag) <= 128 && tag[0] != '.' && tag[0] != '-' &&
+		!strings.ContainsFunc(tag, func(c rune) bool {
+			return !strings.ContainsRune(portable.Letters+portable.Digits+"_.-", c)
+		})
+}
+
+// ParseReference reads a reference. String writes the same text again.
+func ParseReference(s string) (Reference, error) {
+	var r Reference
+	rest, layout := strings.CutPrefix(s, LayoutScheme)
+	if !layout {
+		var ok bool
+		if rest, ok = strings.CutPrefix(s, Scheme); !ok {
+			return r, invalid(s, "expected oci://HOST/NAME[:TAG] or oci-layout:DIR[:TAG]")
+		}
+	}
+	if len(s) > 4096 {
+		return r, invalid(s, "too long")
+	}
+	if before, digest, ok := cutDigest(rest); ok {
+		if !format.ValidDigest(digest) {
+			return r, invalid(s, `a digest is "sha256:" and 64 lower-case hexadecimal digits`)
+		}
+		rest, r.Digest = before, digest
+	}
+	if i := strings.LastIndexByte(rest, ':'); i >= 0 && !strings.ContainsAny(rest[i:], `/\`) && (layout || strings.Contains(rest[:i], "/")) {
+		if r.Tag, rest = rest[i+1:], rest[:i]; !ValidTag(r.Tag) {
+			return r, invalid(s, "a tag has 1 to 128 letters, digits, and _ . -")
+		}
+	}
+	if layout {
+		if r.Dir = rest; rest == "" || strings.ContainsFunc(rest, func(c rune) bool { return c < ' ' }) {
+			return r, invalid(s, "a directory is missing")
+		}
+		return r, nil
+	}
+	r.Host, r.Name, _ = strings.Cut(rest, "/")
+	to := registry.Reference{Registry: r.Host, Repository: r.Name}
+	if to.ValidateRegistry() != nil || !validHost(r.Host) {
+		return r, invalid(s, "the host is invalid")
+	}
+	if to.ValidateRepository() != nil || len(r.Name) > 255 {
+		return r, invalid(s, "a name has lower-case letters, digits, and . _ - / between them")
+	}
+	return r, nil
+}
+
+// cutDigest finds the digest at the end. A directory may have an "@" in its name.
+func cutDigest(s string) (before, digest string, found bool) {
+	i := strings.LastIndexByte(s, '@')
+	if i < 0 || !strings.HasPrefix(s[i+1:], "sha256:") {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// validHost allows names, numbers, and a port. What would be taken for a user or a path is none.
+func validHost(host string) bool {
+	name := host
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if name = h; port == "" {
+			return false
+		}
+	}
+	return name != "" && !strings.ContainsAny(name, "@?#%\\ ")
+}
+
+func invalid(s, why string) *fault.Error {
+	return fault.New(fault.Validation, "invalid reference %q: %s", fault.Clip(s, 200), why).On("reference", fault.Clip(s, 200)).Try("rye docs oci")
+}
+
+// Repository returns the reference without tag and digest.
+func (r Reference) Repository() string {
+	return Reference{Host: r.Host, Name: r.Name, Dir: r.Dir}.String()
+}
+
+// String returns the text of the reference.
+func (r Reference) String() string {
+	s := Scheme + r.Host + "/" + r.Name
+	if r.Dir != "" {
+		s = LayoutScheme + r.Dir
+	}
+	if r.Tag != "" {
+		s += ":" + r.Tag
+	}
+	if r.Digest != "" {
+		s += "@" + r.Digest
+	}
+	return s
+}
+
+// Pinned returns the reference with the digest of what it names.
+func (r Reference) Pinned(digest string) Reference {
+	r.Digest = digest
+	return r
+}

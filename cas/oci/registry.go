@@ -1,0 +1,218 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/oci/guard"
+)
+
+const (
+	maxPages     = 50   // of a list of tags or referrers
+	maxReferrers = 1000 // of one manifest
+	maxTags      = 100_000
+)
+
+// A repository is one of a registry.
+type repository struct {
+	ref    registry.Reference
+	client *auth.Client
+	remote *remote.Repository
+
+	mu     sync.Mutex
+	probed bool // whether remote.PlainHTTP is what the server speaks
+}
+
+func newRepository(r Reference, o *Options) (*repository, error) {
+	if o.Transport == nil {
+		return nil, fault.New(fault.Offline, "%s: the network is off", r.Repository()).On("reference", r.String())
+	}
+	g := &guard.Guard{Next: o.Transport, Plain: o.PlainHTTP, Stall: o.stall}
+	c := &auth.Client{Client: &http.Client{Transport: g, CheckRedirect: guard.Follow}, Cache: auth.NewCache(), ClientID: "rye",
+		Header: http.Header{"User-Agent": {"rye"}}}
+	c.Credential = func(ctx context.Context, host string) (auth.Credential, error) {
+		// Only for the registry itself: what it redirects to asks in vain.
+		if o.Credential == nil || !strings.EqualFold(host, r.Host) {
+			return auth.EmptyCredential, nil
+		}
+		found, err := o.Credential(ctx, host)
+		return auth.Credential{Username: found.User, Password: found.Password, RefreshToken: found.Token}, err
+	}
+	at := &repository{ref: registry.Reference{Registry: r.Host, Repository: r.Name}, client: c}
+	at.remote = &remote.Repository{Client: c, Reference: at.ref, SkipReferrersGC: true, MaxMetadataBytes: format.MaxManifest,
+		TagListMaxPages: maxPages, ReferrerListMaxPages: maxPages}
+	at.probed = !o.PlainHTTP && !guard.Loopback(r.Host)
+	return at, nil
+}
+
+// ready finds out whether the server speaks TLS, where it needn't.
+func (r *repository) ready(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.probed {
+		return nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.ref.Host()+"/v2/", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := r.client.Client.Do(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if _, other := errors.AsType[tls.RecordHeaderError](err); other || errors.Is(err, http.ErrSchemeMismatch) {
+		r.remote.PlainHTTP, err = true, nil
+	}
+	if _, busy := errors.AsType[*guard.StatusError](err); busy {
+		err = nil // it speaks TLS
+	}
+	r.probed = err == nil
+	return err
+}
+
+// request makes a request about the repository.
+func (r *repository) request(ctx context.Context, path string) (*http.Request, error) {
+	scheme := "https"
+	if r.remote.PlainHTTP {
+		scheme = "http"
+	}
+	ctx = auth.AppendRepositoryScope(ctx, r.ref, auth.ActionPull)
+	return http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+r.ref.Host()+"/v2/"+r.ref.Repository+path, nil)
+}
+
+// accepted are the manifests that a registry may answer with: all, so that it is said what they are.
+var accepted = []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, "application/vnd.docker.distribution.manifest.v2+json",
+	"application/vnd.docker.distribution.manifest.list.v2+json"}
+
+func (r *repository) manifest(ctx context.Context, name string) ([]byte, error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	req, err := r.request(ctx, "/manifests/"+name)
+	if err != nil {
+		return nil, err
+	}
+	req.Header["Accept"] = accepted
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, answer(resp, "the manifest")
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, format.MaxManifest+1))
+	if err == nil && len(b) > format.MaxManifest {
+		err = fault.New(fault.Limit, "the manifest has more than %d bytes", format.MaxManifest)
+	}
+	return b, err
+}
+
+// answer is the error of an answer that isn't what was asked for.
+func answer(resp *http.Response, what string) error {
+	if resp.StatusCode == http.StatusNotFound {
+		return notFound(what)
+	}
+	return &errcode.ErrorResponse{Method: resp.Request.Method, URL: resp.Request.URL, StatusCode: resp.StatusCode}
+}
+
+func (r *repository) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
+	if err := r.ready(ctx); err != nil {
+		return false, err
+	}
+	return r.remote.Exists(ctx, d)
+}
+
+func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, 0, err
+	}
+	req, err := r.request(ctx, "/blobs/"+d.Digest.String())
+	if err != nil {
+		return nil, 0, err
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch {
+	case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)):
+		return resp.Body, from, nil
+	case resp.StatusCode == http.StatusOK:
+		return resp.Body, 0, nil
+	case from > 0 && resp.StatusCode < 500: // the server has its own idea of ranges
+		resp.Body.Close()
+		return r.open(ctx, d, 0)
+	}
+	defer resp.Body.Close()
+	return nil, 0, answer(resp, d.Digest.String())
+}
+
+func (r *repository) put(ctx context.Context, d ocispec.Descriptor, b []byte) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	return r.remote.Blobs().Push(ctx, d, bytes.NewReader(b))
+}
+
+func (r *repository) putManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	if tag == "" {
+		return r.remote.Manifests().Push(ctx, d, bytes.NewReader(b))
+	}
+	return r.remote.Manifests().PushReference(ctx, d, bytes.NewReader(b), tag)
+}
+
+func (r *repository) referrers(ctx context.Context, d ocispec.Descriptor) (all []ocispec.Descriptor, err error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	err = r.remote.Referrers(ctx, d, "", func(page []ocispec.Descriptor) error {
+		if all = append(all, page...); len(all) > maxReferrers {
+			return fault.New(fault.Limit, "%s has more than %d referrers", d.Digest, maxReferrers)
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (r *repository) tags(ctx context.Context) (all []string, err error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	err = r.remote.Tags(ctx, "", func(page []string) error {
+		if all = append(all, page...); len(all) > maxTags {
+			return fault.New(fault.Limit, "more than %d tags", maxTags)
+		}
+		return nil
+	})
+	return slices.DeleteFunc(all, func(tag string) bool { return !ValidTag(tag) || ofReferrers(tag) }), err
+}
+
+// ofReferrers reports whether a tag keeps the referrers of a manifest.
+func ofReferrers(tag string) bool {
+	digits, ok := strings.CutPrefix(tag, "sha256-")
+	return ok && format.ValidDigest("sha256:"+digits)
+}

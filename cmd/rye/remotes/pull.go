@@ -1,0 +1,100 @@
+package remotes
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rye-build/rye/bundle/remote"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+)
+
+type bundlePullRun struct {
+	From   string `arg:"" name:"reference" help:"oci://HOST/NAME or oci-layout:DIR, with :TAG or @sha256:DIGEST."`
+	Closed bool   `help:"Refuse it if a bundle that it requires is missing."`
+	spaces.SignerFlags
+}
+
+type bundlePulled struct {
+	Bundle    string `json:"bundle"`
+	Version   string `json:"version"`
+	Manifest  string `json:"manifest"`
+	Reference string `json:"reference"` // with tag and digest
+	Digest    string `json:"digest"`    // of the OCI manifest
+	Files     int    `json:"files"`
+	Items     int    `json:"items"`
+	Bytes     int64  `json:"bytes"`
+}
+
+func (p bundlePulled) Text(t *cli.Terminal) {
+	t.Printf("%s\n", p.Manifest)
+	t.Note("pulled %s@%s, verified, %s, %s, from %s", p.Bundle, p.Version, fault.Count(int64(p.Files), "file"), fault.Count(int64(p.Items), "item"), p.Reference)
+	t.Note("install it: rye bundle install %s", p.Manifest)
+}
+
+func (c *bundlePullRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return signs.Meet(ctx, a, "", c.Signer, func() (cli.Answer, error) { return c.pull(ctx, a) })
+}
+
+func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, err := places.OpenWorkspace(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	v, err := c.Vouching(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	p := a.Progress("pulling", 0)
+	defer p.Done()
+	place, ref, err := places.Registry(a, c.From, p)
+	if err != nil {
+		return nil, err
+	}
+	name := ref.Digest
+	if name == "" {
+		if ref.Tag == "" {
+			if ref.Tag, err = remote.Newest(ctx, place); err != nil {
+				return nil, err
+			}
+		}
+		name = ref.Tag
+	}
+	r, err := remote.Open(ctx, place, name, v.Options)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		p.Total.Store(r.Bytes)
+	}
+	store, err := b.OpenStore(true)
+	if err != nil {
+		return nil, err
+	}
+	if v.Options.Below, v.Options.Needs, err = b.Below(ctx, r.BundleID, r.Requires); err != nil {
+		return nil, err
+	}
+	v.Options.Closed = c.Closed
+	space, err := b.Space()
+	if err != nil {
+		return nil, err
+	}
+	spool, err := places.Spool(a)
+	if err != nil {
+		return nil, err
+	}
+	tag := ref.Tag
+	if ref.Digest != "" {
+		tag = "" // it says only what people call it
+	}
+	report, err := r.Take(ctx, tag, remote.Pull{Store: store, Spool: spool, Verify: v.Options, Journal: space.Journal, Now: a.Now})
+	if err != nil {
+		return nil, err
+	}
+	ref.Digest = r.Image.Digest
+	return bundlePulled{report.BundleID, report.Version, report.ID.String(), fmt.Sprint(ref), r.Image.Digest, len(report.Bundle.Files), len(report.Vouched), report.Bytes}, nil
+}

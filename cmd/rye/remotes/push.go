@@ -1,0 +1,78 @@
+package remotes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/bundle/remote"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
+)
+
+type bundlePushRun struct {
+	Bundle string `arg:"" complete:"bundle" help:"Bundle of the project or the store."`
+	To     string `arg:"" name:"reference" help:"oci://HOST/NAME[:TAG] or oci-layout:DIR[:TAG]."`
+}
+
+type bundlePushed struct {
+	Bundle    string `json:"bundle"`
+	Version   string `json:"version"`
+	Manifest  string `json:"manifest"`
+	Reference string `json:"reference"` // with tag and digest
+	Digest    string `json:"digest"`    // of the OCI manifest
+	Layers    int    `json:"layers"`
+	Sent      int64  `json:"sent"`   // bytes that the registry lacked
+	Reused    int64  `json:"reused"` // bytes that it had
+}
+
+func (p bundlePushed) Text(t *cli.Terminal) {
+	t.Printf("%s\n", p.Reference)
+	t.Note("pushed %s@%s, %s, %s sent, %s already there", p.Bundle, p.Version, fault.Count(int64(p.Layers), "layer"), cli.ByteSize(float64(p.Sent)), cli.ByteSize(float64(p.Reused)))
+}
+
+func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, err := places.OpenWorkspace(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	p := a.Progress("pushing", 0)
+	defer p.Done()
+	place, ref, err := places.Registry(a, c.To, p)
+	if err != nil {
+		return nil, err
+	}
+	if ref.Digest != "" {
+		return nil, fault.New(fault.Validation, "%s: a push names a tag, not a digest", ref).On("reference", ref.String())
+	}
+	l, err := b.Find(ctx, c.Bundle)
+	if err == nil {
+		err = l.NeedV2()
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch l.Where {
+	case find.InBinary:
+		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be pushed", find.LibraryID).On("reason", "builtin")
+	case find.InArchive:
+		return nil, fault.New(fault.Validation, "%q is an archive: a push takes a bundle of the project or the store", l.Place).
+			Try("rye bundle import " + fault.Quote(c.Bundle))
+	}
+	if err := l.Read(ctx); err != nil {
+		return nil, err
+	}
+	if p != nil {
+		p.Total.Store(l.Bundle.Bytes)
+	}
+	done, err := remote.Push(ctx, place, cmp.Or(ref.Tag, remote.Tag(l.Bundle.Version)), l.Bundle, l.Files, signs.SignerKeys(a, l.Bundle.Signatures)...)
+	if err != nil {
+		return nil, l.Changed(err)
+	}
+	ref.Tag, ref.Digest = done.Tag, done.Digest
+	return bundlePushed{l.Bundle.BundleID, l.Bundle.Version, done.ID.String(), fmt.Sprint(ref), done.Digest, done.Layers, done.Sent, done.Reused}, nil
+}
