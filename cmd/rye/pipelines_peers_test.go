@@ -192,6 +192,9 @@ func (p *pipeline) steps(inputs map[string]string, between func(name string)) ma
 	return statuses
 }
 
+// ownStatus stands for the exit status that rye has by itself.
+const ownStatus = -1
+
 // TestGitHubAction: the steps of the action, on a project that passes and on ones that fail in each step. The exit status of
 // a step is that of rye, and summary and SARIF are there either way.
 func TestGitHubAction(t *testing.T) {
@@ -212,6 +215,8 @@ func TestGitHubAction(t *testing.T) {
 			[]string{"### rye check: failed", "`sub/.ai/tools/acme/bad.py:3`"}, map[string]string{"lock": "EXECUTOR_NOT_FOUND", "verify": "EXECUTOR_NOT_FOUND", "check": "EXECUTOR_NOT_FOUND"}},
 		{"", map[string]string{"release": "true"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "upload": 0},
 			[]string{"### rye bundle create", "    made  acme@0.1.0", "### rye bundle verify"}, nil},
+		{"", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": ownStatus, "upload": 0},
+			[]string{"### rye bundle push", "    error: "}, nil},
 		{"recipe", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 2, "upload": 0},
 			[]string{"### rye bundle create", "    error: ", "nonsense"}, nil},
 		{"late", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 1, "upload": 0},
@@ -226,6 +231,12 @@ func TestGitHubAction(t *testing.T) {
 					p.breakIt("damaged")
 				}
 			})
+			if test.want["push"] == ownStatus {
+				out, status := p.rye("bundle", "push", "acme", "oci://127.0.0.1:1/x/acme") // where no registry is
+				if test.want["push"] = status; status == 0 {
+					t.Error(out)
+				}
+			}
 			if !maps.Equal(got, test.want) {
 				t.Errorf("exit statuses %v, want %v", got, test.want)
 			}
