@@ -28,7 +28,7 @@ func Commands(functions func(*cli.App) function.Functions, lock func(context.Con
 			Functions: functions,
 		},
 		{
-			Path: "run", Group: "run", Help: "Run a directive with a model.",
+			Path: "run", Group: "run", Help: "Run a directive with a model, or a state graph.",
 			More: "The model follows the directive under its permissions and limits, and may use only what is pinned. Everything that happens is " +
 				"recorded in a signed transcript below .ai/threads.\n\n" +
 				"--model takes a tier (fast, general, high, max), a model, PROVIDER/MODEL, or replay:THREAD, which takes the model's answers from a " +
