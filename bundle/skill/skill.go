@@ -2,11 +2,13 @@ package skill
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rye-build/rye/ai/flags"
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
@@ -99,7 +101,37 @@ func ParseText(file string, b []byte) (*Text, error) {
 	if v.Kind != value.Map {
 		return nil, bad(value.Pos{Line: 2, Column: 1}, "expected fields: name and description")
 	}
+	if p := hidden(v); p != nil {
+		return nil, bad(p.At, "%s", p.Message)
+	}
 	return t, t.take(v, bad)
+}
+
+// hidden finds a character that a person doesn't see in the values of front matter, where an escape in quotes makes one of
+// what is plain to see.
+func hidden(v *value.Value) *value.Problem {
+	look := func(at value.Pos, text string) *value.Problem {
+		for _, f := range flags.Text("", text) {
+			if f.Critical {
+				return &value.Problem{At: at, Message: "it " + f.Why}
+			}
+		}
+		return nil
+	}
+	if p := look(v.At, v.Text); p != nil {
+		return p
+	}
+	for _, item := range v.Items {
+		if p := hidden(item); p != nil {
+			return p
+		}
+	}
+	for _, e := range v.Map {
+		if p := cmp.Or(look(e.At, e.Key), hidden(e.Value)); p != nil {
+			return p
+		}
+	}
+	return nil
 }
 
 // line returns the first line of b with its end, and the rest.

@@ -428,6 +428,15 @@ func TestFrontMatter(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, f.Why, want)
 		}
 	}
+	for text, want := range map[string]string{
+		`"x\u202ey"`: "S:3:14: it contains the direction control U+202E", `"x\e[8my"`: "S:3:14: it contains an escape sequence, U+001B",
+		"d\nmetadata: {a: [\"\\U000E0049\"]}": "S:4:16: it contains the tag character U+E0049", "d\n\"\\u200b\": x": "S:4:1: it contains the invisible character U+200B",
+	} {
+		_, err := ParseText("S", []byte("---\nname: a\ndescription: "+text+"\n---\n"))
+		if f := fault.Of(err); err == nil || len(f.Why) == 0 || f.Why[0] != want {
+			t.Errorf("%q: %v, want %q", text, f.Why, want)
+		}
+	}
 	if _, err := ParseText("S", make([]byte, MaxText+1)); err == nil {
 		t.Error("a text may be larger than it may be")
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/lock/web"
 )
@@ -191,12 +193,17 @@ func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, fr
 		Files: []string{}, LeftOut: append([]string{}, s.LeftOut...), Touches: s.Touches()}
 	var files []tree.File
 	dir := path.Join("tools", path.Dir(tool.ID), skill.Dir)
+	known := map[string]bool{path.Join("tools", tool.ID+".yaml"): true}
 	for _, f := range s.Files {
 		d := cas.Sum(f.Bytes)
 		files = append(files, tree.File{Path: f.Path, Mode: f.Mode(), Raw: d, Stripped: d})
+		known[path.Join(dir, f.Path)] = true
 		if err := w.addFile(path.Join(dir, f.Path), f.Bytes, f.Exec, &m.Files); err != nil {
 			return m, err
 		}
+	}
+	if err := w.only(path.Dir(dir), known); err != nil {
+		return m, err
 	}
 	t, err := tree.New(files)
 	if err != nil {
@@ -279,6 +286,7 @@ type newFile struct {
 	b    []byte
 	exec bool
 	item bool
+	ref  model.Ref
 }
 
 func openWriter(ctx context.Context, a *cli.App, dry bool) (*writer, error) {
@@ -321,14 +329,33 @@ func (w *writer) addFile(p string, b []byte, exec bool, into *[]string) error {
 		return nil
 	case err != nil:
 		return err
-	case string(old) == string(b):
+	case string(old) != string(b):
+		return w.exists(p)
+	}
+	mode, err := lock.ModeOf(w.space, p)
+	if err == nil && (mode == cas.Exec) != exec && runtime.GOOS != "windows" {
+		return w.exists(p)
+	}
+	return err
+}
+
+// only refuses files in a directory that aren't among those planned or known: they would become part of the skill.
+func (w *writer) only(dir string, known map[string]bool) error {
+	err := fs.WalkDir(w.space.FS, dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !known[p] {
+			return fault.New(fault.Validation, "%q is there already, and would become part of the skill", w.name(p)).Because("nothing was written").
+				On("reason", "exists").On("file", w.name(p))
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return w.exists(p)
+	return err
 }
 
 func (w *writer) exists(p string) error {
-	return fault.New(fault.Validation, "%q exists already, with other bytes", w.name(p)).Because("nothing was written").
+	return fault.New(fault.Validation, "%q exists already, with other bytes or another mode", w.name(p)).Because("nothing was written").
 		On("reason", "exists").On("file", w.name(p)).Try("rye ls")
 }
 
@@ -367,7 +394,7 @@ func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byt
 	if err := w.v.CheckDraft(ctx, it); err != nil {
 		return err
 	}
-	w.files = append(w.files, newFile{path: file, b: b, item: true})
+	w.files = append(w.files, newFile{path: file, b: b, item: true, ref: ref})
 	*into = append(*into, w.name(file))
 	return nil
 }
@@ -400,6 +427,11 @@ func (w *writer) write(ctx context.Context) (err error) {
 				return err
 			}
 			done = append(done, f.path)
+		}
+	}
+	for _, f := range w.files {
+		if f.item {
+			w.v.WarnTrees(ctx, w.space, f.path, f.ref)
 		}
 	}
 	return nil
