@@ -33,7 +33,7 @@ func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	case c.Installed:
 		return verifyInstalled(ctx, a)
 	case len(c.Items) == 0:
-		return nil, fault.New(fault.Validation, "nothing to verify: give an item").Try("rye verify '**'", "rye verify --installed", "rye help verify")
+		return nil, fault.New(fault.Validation, "expected \"<item> ...\"").Try("rye help verify")
 	case c.As == "":
 		return c.verifyItems(ctx, a)
 	}
