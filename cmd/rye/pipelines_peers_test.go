@@ -84,6 +84,14 @@ func (p *pipeline) run(dir string, env []string, name string, args ...string) (s
 
 func (p *pipeline) rye(args ...string) (string, int) { return p.run("sub", nil, "rye", args...) }
 
+// output returns what rye writes to standard output in the project, whatever its exit status.
+func (p *pipeline) output(args ...string) []byte {
+	cmd := exec.Command("rye", args...)
+	cmd.Dir, cmd.Env = filepath.Join(p.repo, "sub"), p.env
+	out, _ := cmd.Output()
+	return out
+}
+
 // bash runs a block as GitHub and GitLab do.
 func (p *pipeline) bash(dir string, env []string, block string) (string, int) {
 	file := filepath.Join(p.T.TempDir(), "step.sh")

@@ -32,7 +32,22 @@ func TestSARIFSchema(t *testing.T) {
 	if err != nil || len(logs) < 3 {
 		t.Fatal(logs, err)
 	}
-	for _, name := range logs {
+	// What the commands themselves write of a project in which all is wrong, counts too.
+	p := newPipeline(t, "github")
+	p.breakIt("invalid")
+	p.breakIt("damaged")
+	p.steps(nil, nil)
+	for name, args := range map[string][]string{"diff": {"diff"}, "licences": {"licences"}, "usage": {"verify", "tool:none"}} {
+		log := p.output(append(args, "--format", "sarif")...)
+		if err := os.WriteFile(filepath.Join(p.runner, "rye", name+".sarif"), log, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written, err := filepath.Glob(filepath.Join(p.runner, "rye", "*.sarif"))
+	if err != nil || len(written) != 6 {
+		t.Fatal(written, err)
+	}
+	for _, name := range append(logs, written...) {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
