@@ -165,7 +165,11 @@ func (p *parser) bundle() (err error) {
 		return err
 	}
 	if b.Source, err = p.source(bundleFrom, bundleIndex); err == nil && !b.Source.Pinned() {
-		err = p.errorf("%+q names no commit", b.Source.Where)
+		what := "commit"
+		if _, image := b.Source.OCI(); image {
+			what = "digest"
+		}
+		err = p.errorf("%+q names no %s", b.Source.Where, what)
 	}
 	p.lock.Bundles = append(p.lock.Bundles, b)
 	return err

@@ -44,23 +44,34 @@ func (g Git) At(revision string) Source {
 	return Source{Where: where}
 }
 
-// Pinned reports whether a source can stand in a lock as the place of a bundle: it is no repository, or one at a commit.
+// Pinned reports whether a source can stand in a lock as the place of a bundle: it is no repository, or one at a commit or
+// digest.
 func (s Source) Pinned() bool {
+	if r, image := s.OCI(); image {
+		return r.Digest != ""
+	}
 	g, ok := s.Git()
 	return !ok || g.Pinned()
 }
 
 // Allows reports whether a bundle of a lock that comes from another source comes from this one: it is the same, or a
-// commit of the repository where this one names a branch or tag.
+// commit or digest of the repository where this one names a branch or tag.
 func (s Source) Allows(from Source) bool {
+	asked, image := s.OCI()
+	found, _ := from.OCI()
+	if image && asked.Tag != "" && asked.Tag != found.Tag {
+		return false
+	}
 	return s == from || s.SamePlace(from) && !s.Pinned() && from.Pinned()
 }
 
-// SamePlace reports whether two sources are the same but for the revision.
+// SamePlace reports whether two sources are the same but for the revision, or the tag and digest.
 func (s Source) SamePlace(other Source) bool {
 	a, is := s.Git()
 	b, too := other.Git()
-	return s == other || is && too && a.At("") == b.At("")
+	one, image := s.OCI()
+	two, images := other.OCI()
+	return s == other || is && too && a.At("") == b.At("") || image && images && one.Repository() == two.Repository()
 }
 
 // IsCommit reports whether a text is all digits of a commit, as git writes them: 40, or 64 of SHA-256.

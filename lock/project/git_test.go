@@ -123,7 +123,8 @@ func TestAllows(t *testing.T) {
 }
 
 func FuzzSource(f *testing.F) {
-	for _, text := range []string{"git+https://h.example/r?dir=a@main", "git+https://h.example/r@" + commit1, "git+https://h.example/r'", "https://h.example/a?b=c", "../a"} {
+	for _, text := range []string{"git+https://h.example/r?dir=a@main", "git+https://h.example/r@" + commit1, "git+https://h.example/r'", "https://h.example/a?b=c", "../a",
+		"oci://h.example/r:1.0.0@sha256:" + commit256, "oci-layout:./a:b", "oci-layout:../a"} {
 		f.Add(text, false)
 	}
 	f.Fuzz(func(t *testing.T, text string, index bool) {

@@ -325,7 +325,7 @@ func TestSources(t *testing.T) {
 		"a/":                               "empty",
 		"file:///a":                        "expected an https address or a path",
 		"HTTPS://x.example/a":              "expected an https address or a path",
-		"oci://x.example/a":                "expected an https address or a path",
+		"sftp://x.example/a":               "expected an https address or a path",
 		"https://":                         "invalid address",
 		"https:///a":                       "invalid address",
 		"https://:443/a":                   "invalid address",

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -52,6 +53,10 @@ func ParseSource(where string, index bool) (Source, error) {
 		reason = "a repository holds a bundle, not an index"
 	case strings.HasPrefix(where, gitPrefix):
 		_, reason = splitGit(where)
+	case oci.IsReference(where) && index:
+		reason = "a registry holds bundles, not an index: use from"
+	case oci.IsReference(where):
+		s.Where, reason = badReference(where)
 	case strings.Contains(where, "://"):
 		reason = badAddress(where)
 	default:

@@ -35,7 +35,8 @@ func (r *Request) held(places bool) map[string]*file.Bundle {
 	}
 	for _, need := range r.Project.Requires {
 		b := r.Old.Bundle(need.ID)
-		if _, ofGit := need.Source.Git(); !ofGit && !(places && !need.Source.Index) || b == nil || !need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
+		_, ofGit := need.Source.Git()
+		if _, image := need.Source.OCI(); !ofGit && !image && !(places && !need.Source.Index) || b == nil || !need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
 			continue
 		}
 		// Another branch or tag is asked for, whatever commit it is.

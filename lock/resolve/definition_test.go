@@ -332,7 +332,7 @@ func risingWorld(r *rand.Rand, n, m int) (world, map[string]semver.Range) {
 					asked[j] = r.IntN(m)
 				}
 			}
-			c := Candidate{fmt.Sprintf("%d.0.0", v), map[string]semver.Range{}}
+			c := Candidate{Version: fmt.Sprintf("%d.0.0", v), Requires: map[string]semver.Range{}}
 			for j, v := range asked {
 				c.Requires[fmt.Sprint("b", j)] = least(v)
 			}

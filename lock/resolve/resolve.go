@@ -22,6 +22,9 @@ type Sources interface {
 type Candidate struct {
 	Version  string
 	Requires map[string]semver.Range // by the ids of bundles
+
+	// Ask finds out what the version requires, when that is needed first; then Requires doesn't count. May be nil.
+	Ask func(context.Context) (map[string]semver.Range, error)
 }
 
 // A Request is what an answer is wanted for.

@@ -58,7 +58,7 @@ func makeWorld(t testing.TB, text string) world {
 			continue
 		}
 		id, version, _ := strings.Cut(head, " ")
-		w[id] = append(w[id], Candidate{version, needs(t, rest)})
+		w[id] = append(w[id], Candidate{Version: version, Requires: needs(t, rest)})
 	}
 	return w
 }
@@ -286,11 +286,11 @@ func TestSources(t *testing.T) {
 	w := makeWorld(t, "a 1.0:\nb 1.0.0:\nb 1.0.0:\nc 1.0.0: broken *\n")
 	many := make([]Candidate, maxVersions+1)
 	w["many"] = many
-	w["wide"] = []Candidate{{"1.0.0", map[string]semver.Range{}}}
+	w["wide"] = []Candidate{{Version: "1.0.0", Requires: map[string]semver.Range{}}}
 	for i := range maxRequires + 1 {
 		w["wide"][0].Requires[fmt.Sprint("x", i)] = semver.Range{}
 	}
-	w["odd"] = []Candidate{{"1.0.0", map[string]semver.Range{"../x": {}}}}
+	w["odd"] = []Candidate{{Version: "1.0.0", Requires: map[string]semver.Range{"../x": {}}}}
 	gone := errors.New("connection reset")
 	for id, want := range map[string]string{
 		"a":      `versions of "a": "1.0" is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1`,
@@ -331,7 +331,7 @@ func (c chain) Versions(_ context.Context, id string) ([]Candidate, error) {
 			need[fmt.Sprint("c", n*c.wide+i+1)] = all
 		}
 	}
-	return []Candidate{{"1.0.0", need}}, nil
+	return []Candidate{{Version: "1.0.0", Requires: need}}, nil
 }
 
 func TestLimits(t *testing.T) {
@@ -414,7 +414,7 @@ func random(r *rand.Rand, n, m int, circles bool) (world, map[string]semver.Rang
 				}
 				need[fmt.Sprint("b", j)] = pick()
 			}
-			w[id] = append(w[id], Candidate{fmt.Sprintf("%d.%d.0", v%3, v/3), need})
+			w[id] = append(w[id], Candidate{Version: fmt.Sprintf("%d.%d.0", v%3, v/3), Requires: need})
 		}
 	}
 	roots := map[string]semver.Range{}
@@ -454,7 +454,7 @@ func TestOrder(t *testing.T) {
 		answers++
 		// What was chosen is kept, and a version that isn't required changes nothing.
 		for id := range w {
-			w[id] = append(w[id], Candidate{"9.0.0", nil})
+			w[id] = append(w[id], Candidate{Version: "9.0.0"})
 		}
 		kept, err := Resolve(t.Context(), w, Request{Requires: roots, Keep: chosen(first)})
 		if err != nil || !reflect.DeepEqual(kept.Bundles, first.Bundles) {

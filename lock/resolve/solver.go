@@ -48,6 +48,7 @@ type node struct {
 type version struct {
 	text     string
 	requires map[string]semver.Range
+	ask      func(context.Context) (map[string]semver.Range, error)
 	edges    []edge
 	built    bool // edges are requires
 }
@@ -156,7 +157,7 @@ func (s *solver) node(id string) (int, error) {
 		if err := manifest.CheckVersion(c.Version); err != nil {
 			return 0, inSource(id, "", err)
 		}
-		n.versions = append(n.versions, version{text: c.Version, requires: c.Requires})
+		n.versions = append(n.versions, version{text: c.Version, requires: c.Requires, ask: c.Ask})
 	}
 	slices.SortFunc(n.versions, func(a, b version) int {
 		if c := manifest.CompareVersions(a.text, b.text); c != 0 {
@@ -188,13 +189,19 @@ func (s *solver) needs(bundle, at int) ([]edge, error) {
 		return v.edges, nil
 	}
 	id, v := s.nodes[bundle].id, s.nodes[bundle].versions[at]
+	if v.ask != nil {
+		var err error
+		if v.requires, err = v.ask(s.ctx); err != nil {
+			return nil, err // the source names itself
+		}
+	}
 	edges, err := s.edges(v.requires, func(err error) error { return inSource(id, v.text, err) })
 	if err != nil {
 		return nil, err
 	}
 	// The nodes may have moved meanwhile.
 	w := &s.nodes[bundle].versions[at]
-	w.edges, w.built, w.requires = edges, true, nil
+	w.edges, w.built, w.requires, w.ask = edges, true, nil, nil
 	return edges, nil
 }
 

@@ -184,10 +184,13 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 		return context.Cause(ctx)
 	}
 	place, ofGit := src.Git()
-	if src.Remote() && !ofGit && c.o.Fetch == nil || ofGit && c.o.Git == nil {
+	ref, image := src.OCI()
+	if src.Remote() && !ofGit && !image && c.o.Fetch == nil || ofGit && c.o.Git == nil || image && c.away(ref) {
 		return c.offline(src.Where, refused)
 	}
 	switch {
+	case image:
+		return c.imported(ctx, ref)
 	case ofGit:
 		return c.repository(ctx, src, place)
 	case src.Index:

@@ -13,6 +13,8 @@
 //	        a file        an archive (package archive)
 //	        an address    an archive, by https
 //	        a repository  a project at a commit, by package git: what its manifest lists, and nothing else
+//	        an image      a repository of a registry, or a directory in OCI's layout, by package oci. Without a tag it has many
+//	                      versions, those of its tags, and what one requires is asked when it matters
 //	index   a directory   index.yaml there (package index), and archives where that says
 //	        an address    an index, by https, and archives where that says
 //
@@ -21,8 +23,8 @@
 // error (AMBIGUOUS), whatever versions they have: each index could otherwise replace a bundle of the other. Naming the
 // bundle in rye.yaml decides.
 //
-// A branch or tag of a repository becomes the commit that it is now, once for a command; with that it is the source that a
-// lock names. What was fetched is gone when the sources are closed.
+// A branch or tag of a repository becomes the commit that it is now, and the tag of an image its digest, once for a command;
+// with that it is the source that a lock names. What was fetched of git is gone when the sources are closed.
 //
 // # What is believed
 //
@@ -34,8 +36,8 @@
 //
 // The journal (package rollback) remembers, under the address or the directory of an index, its issue, which never goes
 // back, and its name, which never changes there (ROLLBACK_DETECTED); and under the address of an index or an archive, a
-// repository at its commit, or the directory of an index, which manifest each version has that was brought from there. It
-// is asked when a version is named, and when it is brought. A directory or file of "from" is not remembered: there people make their bundles, the
+// repository at its commit, or the directory of an index, which manifest each version has that was brought from there; under
+// the repository of an image, too, and under a tag that isn't a version, the version it was at (package remote). It is asked when a version is named, and when it is brought. A directory or file of "from" is not remembered: there people make their bundles, the
 // same version many times, and rye.lock says which one it is.
 //
 // # Offline

@@ -215,13 +215,18 @@ func (s *Sources) keptIndex(ctx context.Context, address string) ([]byte, error)
 // head reads the manifest of a bundle that has a source of its own, once, and wants the policy to admit it.
 func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bundle.Bundle, error) {
 	return s.heads.get(ctx, headKey{id, src.Where}, func() (*bundle.Bundle, error) {
+		ref, image := src.OCI()
 		b, err := s.readHead(ctx, id, src)
 		if err == nil && b.BundleID != id {
 			err = Mismatch("id", id, b.BundleID)
 		}
 		if err == nil {
 			_, err = s.o.Verify.Admit(b)
-			err = s.claimed(ctx, err, s.place(src), b.Signatures)
+			if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && image {
+				s.unknown(ctx, ref, no)
+			} else {
+				err = s.claimed(ctx, err, s.place(src), b.Signatures)
+			}
 		}
 		if err != nil {
 			if _, known := errors.AsType[*OfflineError](err); !known {
@@ -235,7 +240,14 @@ func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bun
 
 func (s *Sources) readHead(ctx context.Context, id string, src project.Source) (*bundle.Bundle, error) {
 	place, ofGit := src.Git()
+	ref, image := src.OCI()
 	switch {
+	case image && !s.away(ref):
+		r, err := s.image(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		return r.Bundle, nil
 	case ofGit && s.o.Git != nil:
 		c, err := s.commit(ctx, src, place)
 		if err != nil {
@@ -251,7 +263,7 @@ func (s *Sources) readHead(ctx context.Context, id string, src project.Source) (
 		if dir {
 			return readManifest(s.path(src.Where), id)
 		}
-	case s.o.Fetch == nil || ofGit:
+	case s.o.Fetch == nil || ofGit || image:
 		at, err := s.o.Store.Ref(archiveRef(src.Where))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &OfflineError{Address: src.Where, ID: id}

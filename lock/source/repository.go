@@ -15,8 +15,12 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// pin returns a source as a lock names it: a repository at the commit that its branch or tag is now, asked for once.
+// pin returns a source as a lock names it: a repository at the commit that its branch or tag is now, asked for once; an image
+// with its digest. A registry of many versions stays as it is.
 func (s *Sources) pin(ctx context.Context, id string, src project.Source) (project.Source, error) {
+	if ref, image := src.OCI(); image && ref.Tag != "" {
+		return s.pinImage(ctx, id, ref)
+	}
 	place, ofGit := src.Git()
 	if !ofGit || place.Pinned() {
 		return src, nil

@@ -13,7 +13,9 @@ import (
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/remote"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
@@ -33,6 +35,8 @@ type Options struct {
 	Requires []project.Requirement
 	Fetch    Fetcher     // nil: offline
 	Git      *git.Client // reads repositories; nil: offline, for these
+	OCI      oci.Options // how registries and layouts are read; without a Transport: offline, for registries
+	Spool    string      // a directory for layers of images that came and aren't used yet
 	Store    install.Store
 	Verify   bundle.VerifyOptions // what each bundle has to pass; Below is Bring's
 	Journal  *rollback.Journal
@@ -48,8 +52,12 @@ type Sources struct {
 	listing []string // where the indexes are, each once
 	indexes memo[string, *index.Index]
 	heads   memo[headKey, *bundle.Bundle]
-	tips    memo[string, string]      // the commits of revisions
+	tips    memo[string, string]      // the commits of revisions, and the digests of tags
 	commits memo[string, *git.Commit] // by the texts of their sources
+
+	registries memo[string, *oci.Place]
+	tags       memo[string, []string]       // of a repository
+	images     memo[string, *remote.Remote] // by references with digests
 }
 
 type headKey struct{ id, where string }
@@ -80,6 +88,9 @@ func (s *Sources) Versions(ctx context.Context, id string) ([]resolve.Candidate,
 	src, err := s.of(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if ref, many := manyImages(src); many {
+		return s.tagged(ctx, id, ref)
 	}
 	if !src.Index {
 		b, err := s.head(ctx, id, src)
@@ -135,7 +146,13 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 		return cas.Digest{}, src, err
 	}
 	var digest cas.Digest
-	if src.Index {
+	if ref, many := manyImages(src); many {
+		at, b, err := s.version(ctx, id, version, ref)
+		if err != nil {
+			return cas.Digest{}, src, err
+		}
+		src, digest = at, b.ID
+	} else if src.Index {
 		x, err := s.index(ctx, src.Where)
 		if err != nil {
 			return cas.Digest{}, src, err
@@ -152,6 +169,9 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 		}
 		if b.Version != version {
 			return cas.Digest{}, src, inSource(id, version, src.Where, Mismatch("version", version, b.Version))
+		}
+		if err := s.byName(ctx, src, b); err != nil {
+			return cas.Digest{}, src, inSource(id, version, src.Where, err)
 		}
 		digest = b.ID
 	}
@@ -203,6 +223,9 @@ func (s *Sources) path(where string) string {
 
 // place is what the journal calls a source.
 func (s *Sources) place(src project.Source) string {
+	if ref, image := src.OCI(); image {
+		return s.imagePlace(ref, "")
+	}
 	if src.Remote() {
 		return src.Where
 	}
@@ -215,7 +238,10 @@ func (s *Sources) step(id, version string, src project.Source, manifest cas.Dige
 }
 
 // remembered reports whether what comes from a source is remembered at all.
-func remembered(src project.Source) bool { return src.Index || src.Remote() }
+func remembered(src project.Source) bool {
+	_, image := src.OCI()
+	return src.Index || src.Remote() || image
+}
 
 func (s *Sources) check(src project.Source, step rollback.Step) error {
 	if !remembered(src) {

@@ -194,7 +194,14 @@ func (l *Lock) connect(store install.Store) (err error) {
 		if o.Git, err = l.git(client); err != nil {
 			return err
 		}
-		o.Fetch = client
+		o.Fetch, o.OCI.Transport = client, client.Transport()
+		o.OCI.PlainHTTP, o.OCI.Credential, o.OCI.Again = l.PlainHTTP, l.Credential, l.Retried
+	}
+	image := func(r ryeyaml.Requirement) bool { _, is := r.Source.OCI(); return is }
+	if l.Cache.Err == nil {
+		o.Spool = filepath.Join(l.Cache.Path, "oci")
+	} else if slices.ContainsFunc(l.Yaml.Requires, image) {
+		return l.Cache.Err
 	}
 	l.Sources = sources.New(o)
 	from := fetch.Options{Dir: l.Dir, From: l.Yaml.Packages, Store: store, Progress: o.Progress}

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/manifest/rollback"
@@ -27,6 +28,8 @@ type Options struct {
 	AllowUser bool                             // the user's space counts in a project with rye.yaml too
 	Bundles   []lockfile.Bundle                // they count instead of the lock's, while a new lock is made
 	Git       func(project string) git.Options // how git is run; nil: git repositories are no sources
+	// Credential finds what a registry wants to hear; nil: nothing is known for any.
+	Credential func(ctx context.Context, host string) (oci.Credential, error)
 
 	// What the user may want to know. Any of them may be nil; Open makes those but Extractors and Retried callable.
 	Warn       func(what string, err error)      // something is left out; err may be nil

@@ -79,8 +79,11 @@ func (e *Error) Fault() *fault.Error {
 	case kind == "bundle":
 		f.On("version", e.Step.Position).On("seen", e.Seen.Position).On("manifest", e.Step.ID.String()).
 			Because("an installed bundle doesn't go back by name, and the content of a version doesn't change")
-		if reason == Older {
+		switch reason {
+		case Older:
 			f.Try("rye bundle install " + e.Step.ID.String())
+		case Other:
+			f.Try("rye docs sources")
 		}
 	case kind == "revocations" && reason == Older: // the words of package policy
 		f.On("reason", "list-older")

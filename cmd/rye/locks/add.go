@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -28,8 +29,8 @@ import (
 )
 
 type addRun struct {
-	Name  string   `arg:"" help:"Bundle's id, or an item's ref; ID@RANGE limits a bundle's versions."`
-	From  string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL or git+https: repository of this bundle."`
+	Name  string   `arg:"" help:"Bundle's id, its oci:// reference, or an item's ref; ID@RANGE limits a bundle's versions."`
+	From  string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL, git+https: or oci:// repository of this bundle."`
 	Index string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
 	Sign  []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`
 	changeFlags
@@ -75,7 +76,12 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer unlock()
 	defer l.Close()
-	if strings.Contains(c.Name, ":") {
+	switch {
+	case oci.IsReference(c.Name):
+		if err := c.image(ctx, l); err != nil {
+			return nil, err
+		}
+	case strings.Contains(c.Name, ":"):
 		return c.item(ctx, l)
 	}
 	id, versions, given := strings.Cut(c.Name, "@")
@@ -138,15 +144,43 @@ func (c *addRun) source(l *places.Lock, id string) (ryeyaml.Source, error) {
 	case c.From == "" && c.Index == "":
 		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index", id).Try("rye docs sources")
 	}
-	where := c.From + c.Index
-	if !strings.Contains(where, "://") {
-		rel, err := relative(l, where)
-		if err != nil {
+	return placed(l, c.From+c.Index, c.Index != "")
+}
+
+// placed is a source as rye.yaml has it.
+func placed(l *places.Lock, where string, index bool) (ryeyaml.Source, error) {
+	ref, err := oci.ParseReference(where)
+	switch layout := strings.HasPrefix(where, oci.LayoutScheme); {
+	case layout && err != nil:
+		return ryeyaml.Source{}, err
+	case layout:
+		if ref.Dir, err = relative(l, ref.Dir); err != nil {
 			return ryeyaml.Source{}, err
 		}
-		where = rel
+		where = ref.String()
+	case !strings.Contains(where, "://"):
+		if where, err = relative(l, where); err != nil {
+			return ryeyaml.Source{}, err
+		}
 	}
-	return ryeyaml.ParseSource(where, c.Index != "")
+	return ryeyaml.ParseSource(where, index)
+}
+
+// image is the bundle that a reference names, and any version that is compatible with the one there.
+func (c *addRun) image(ctx context.Context, l *places.Lock) error {
+	if c.From+c.Index != "" {
+		return fault.New(fault.Validation, "%q is a source itself: --from and --index don't go with it", c.Name)
+	}
+	c.From = c.Name
+	src, err := c.source(l, "")
+	if err != nil {
+		return err
+	}
+	if err := l.Open(); err != nil {
+		return err
+	}
+	c.Name, err = l.Sources.Named(ctx, src)
+	return errors.Join(err, l.Sources.Close())
 }
 
 // relative is a path of this machine as rye.yaml has it: relative to the project.

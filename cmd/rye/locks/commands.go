@@ -11,12 +11,12 @@ func Commands() []cli.Command {
 		{
 			Path: "add", Quiet: true, Group: "lock", Help: "Add a bundle or an item to the project and lock it.",
 			More: "All items of the bundle are locked with it; use: in rye.yaml narrows that. An item, given by its ref, is added to roots: in rye.yaml." +
-				"\n\nA bundle has one source. --from names a project's directory, an archive, its https address, or a git repository at a branch, tag or " +
-				"commit. --index names the address or directory of an index of versions (rye bundle index). Without a range the bundle must be the " +
+				"\n\nA bundle has one source. --from names a project's directory, an archive, its https address, a git repository at a branch, tag or " +
+				"commit, or a repository of an OCI registry (also given instead of the id). --index names the address or directory of an index of versions (rye bundle index). Without a range the bundle must be the " +
 				"newest version or a later compatible one. For a bundle that is already in rye.yaml, this replaces its range or source.\n\nExamples:\n\n" +
 				"    rye add acme/base --index https://bundles.acme.example/index.yaml\n    rye add acme/base@^2.1 --index ../bundles\n" +
 				"    rye add acme/notes --from ../notes\n    rye add acme/style --from git+https://git.acme.example/style.git@main\n" +
-				"    rye add tool:rye/web/webfetch",
+				"    rye add oci://registry.example.com/acme/notes\n    rye add tool:rye/web/webfetch",
 			Aka: []string{"require", "get"},
 			New: func() cli.Runner { return new(addRun) }, Schema: "add/1", Output: &changeAnswer{},
 		},

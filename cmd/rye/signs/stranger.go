@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -68,7 +69,7 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 		switch typed := a.Absolute(cli.Setting{Value: path}); {
 		case path != "" && typed.Value == claim.From:
 			claim.From = path
-		case !strings.Contains(claim.From, "://"):
+		case !strings.Contains(claim.From, "://") && !oci.IsReference(claim.From):
 			claim.From = a.FromHere(claim.From)
 		}
 		return &claim, true

@@ -12,7 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/remote"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -164,11 +167,7 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 		}
 		return p, err
 	}
-	place := c.From
-	if !strings.Contains(place, "://") {
-		place = a.Absolute(cli.Setting{Value: c.From}).Value
-	}
-	claim, err := source.ReadClaim(ctx, places.Fetcher(a), place)
+	claim, err := readClaim(ctx, a, c.From)
 	if err != nil {
 		return p, err
 	}
@@ -181,6 +180,31 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 		}
 	}
 	return p, fault.New(fault.NotFound, "%q has no key with the fingerprint %s", c.From, c.Fingerprint).Try(fault.Command("rye bundle verify", c.From))
+}
+
+// readClaim reads who has signed what is at a place, as that says: an archive, an index, or an image.
+func readClaim(ctx context.Context, a *cli.App, place string) (source.Claim, error) {
+	if !oci.IsReference(place) {
+		if !strings.Contains(place, "://") {
+			place = a.Absolute(cli.Setting{Value: place}).Value
+		}
+		return source.ReadClaim(ctx, places.Fetcher(a), place)
+	}
+	at, ref, err := places.Registry(a, place, nil)
+	if err != nil {
+		return source.Claim{}, err
+	}
+	name := cmp.Or(ref.Digest, ref.Tag)
+	if name == "" {
+		if name, err = remote.Newest(ctx, at); err != nil {
+			return source.Claim{}, err
+		}
+	}
+	r, err := remote.Open(ctx, at, name, bundle.VerifyOptions{})
+	if err != nil {
+		return source.Claim{}, err
+	}
+	return source.Claim{Name: r.Name, Keys: r.Keys}, nil
 }
 
 // AddFrom trusts a key of an archive or an index for some names.

@@ -1,0 +1,33 @@
+package project
+
+import (
+	"strings"
+
+	"github.com/rye-build/rye/cas/oci"
+)
+
+// OCI returns the reference of a source that is a repository of a registry, or an image layout; false if it is neither.
+// Without tag and digest all tags that are versions count; with a tag, what this is now.
+func (s Source) OCI() (oci.Reference, bool) {
+	if s.Index || !oci.IsReference(s.Where) {
+		return oci.Reference{}, false
+	}
+	r, err := oci.ParseReference(s.Where)
+	return r, err == nil
+}
+
+// badReference says what is wrong with the text of a reference, and returns it as it is to be written.
+func badReference(text string) (where, bad string) {
+	r, err := oci.ParseReference(text)
+	switch {
+	case err != nil:
+		_, bad, _ = strings.Cut(err.Error(), "\": ")
+		return text, bad
+	case r.Host != strings.ToLower(r.Host):
+		return text, "write the host in lower case"
+	case r.Dir != "":
+		r.Dir = strings.TrimPrefix(r.Dir, "./")
+		bad = badPath(r.Dir)
+	}
+	return r.String(), bad
+}
