@@ -149,6 +149,9 @@ func (p *Place) about(name string, err error) error {
 		where.Tag = name
 	}
 	f := explain(err)
+	if r, ok := p.at.(*repository); ok {
+		r.denied(f)
+	}
 	return fault.Wrap(f, "%s: %s", where, f.Text).From(err).On("reference", where.String())
 }
 

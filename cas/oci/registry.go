@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry"
@@ -35,6 +36,8 @@ type repository struct {
 	client *auth.Client
 	remote *remote.Repository
 
+	told atomic.Bool // credentials
+
 	mu     sync.Mutex
 	probed bool // whether remote.PlainHTTP is what the server speaks
 }
@@ -46,19 +49,32 @@ func newRepository(r Reference, o *Options) (*repository, error) {
 	g := &guard.Guard{Next: o.Transport, Plain: o.PlainHTTP, Stall: o.stall}
 	c := &auth.Client{Client: &http.Client{Transport: g, CheckRedirect: guard.Follow}, Cache: auth.NewCache(), ClientID: "rye",
 		Header: http.Header{"User-Agent": {"rye"}}}
+	at := &repository{ref: registry.Reference{Registry: r.Host, Repository: r.Name}, client: c}
 	c.Credential = func(ctx context.Context, host string) (auth.Credential, error) {
 		// Only for the registry itself: what it redirects to asks in vain.
 		if o.Credential == nil || !strings.EqualFold(host, r.Host) {
 			return auth.EmptyCredential, nil
 		}
 		found, err := o.Credential(ctx, host)
+		at.told.Store(found != Credential{})
 		return auth.Credential{Username: found.User, Password: found.Password, RefreshToken: found.Token}, err
 	}
-	at := &repository{ref: registry.Reference{Registry: r.Host, Repository: r.Name}, client: c}
 	at.remote = &remote.Repository{Client: c, Reference: at.ref, SkipReferrersGC: true, MaxMetadataBytes: format.MaxManifest,
 		TagListMaxPages: maxPages, ReferrerListMaxPages: maxPages}
 	at.probed = !o.PlainHTTP && !guard.Loopback(r.Host)
 	return at, nil
+}
+
+// denied completes an error about credentials: whether there were any, and how they are set.
+func (r *repository) denied(f *fault.Error) {
+	switch {
+	case f.Code != fault.AuthRequired && f.Code != fault.AuthFailed:
+		return
+	case f.Code == fault.AuthRequired && r.told.Load():
+		f.Code, f.Text = fault.AuthFailed, "the registry refuses the credentials"
+	}
+	f.Hint = nil
+	f.Try("rye auth set "+Scheme+r.ref.Registry, "rye docs oci")
 }
 
 // ready finds out whether the server speaks TLS, where it needn't.

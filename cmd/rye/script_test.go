@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		"mcptest":     func() { os.Exit(mcptest.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
 		"rye-wait":    func() { os.Exit(cli.Run(cli.ThisHost(), append(commands(), waitCommand()), os.Args[1:])) },
 		"announce":    announceMain,
+
+		"docker-credential-double": credentialMain,
 	})
 }
 

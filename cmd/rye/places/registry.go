@@ -1,12 +1,17 @@
 package places
 
 import (
+	"context"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
+	"github.com/rye-build/rye/cas/oci/docker"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/secret"
 	"github.com/rye-build/rye/lock/web"
 )
 
@@ -16,7 +21,7 @@ func Registry(a *cli.App, text string, p *cli.Progress) (*oci.Place, oci.Referen
 	if err != nil {
 		return nil, ref, err
 	}
-	o := oci.Options{PlainHTTP: a.Globals.PlainHTTP, Progress: p.Add, Again: func(err error, in time.Duration) { AskedAgain(a, err, in) }}
+	o := oci.Options{PlainHTTP: a.Globals.PlainHTTP, Progress: p.Add, Credential: RegistryCredential(a), Again: func(err error, in time.Duration) { AskedAgain(a, err, in) }}
 	switch {
 	case ref.Dir != "":
 		dir := a.Absolute(cli.Setting{Value: ref.Dir})
@@ -38,4 +43,55 @@ func Registry(a *cli.App, text string, p *cli.Progress) (*oci.Place, oci.Referen
 func Spool(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "oci"), s.Err
+}
+
+// RegistrySecret is the name of the secret with the credentials of a registry, HOST[:PORT]: USER:PASSWORD, or an identity token.
+func RegistrySecret(host string) (string, error) {
+	name := "oci." + strings.ReplaceAll(host, ":", "_")
+	if _, err := secret.Variable(name); err != nil || strings.Contains(host, "_") {
+		return "", fault.New(fault.Validation, "no credentials can be kept for %q: the name is too long, or has \"_\"", fault.Clip(host, 200)).
+			On("host", fault.Clip(host, 200)).Try("rye docs oci")
+	}
+	return name, nil
+}
+
+// RegistryCredential finds what registries want to hear: by rye auth set, else in the configuration of docker.
+func RegistryCredential(a *cli.App) func(ctx context.Context, host string) (oci.Credential, error) {
+	return func(ctx context.Context, host string) (oci.Credential, error) {
+		name, err := RegistrySecret(host)
+		if err == nil {
+			var store *secret.Store
+			if store, err = Secrets(a); err != nil {
+				return oci.Credential{}, err
+			}
+			value, err := store.Get(ctx, name)
+			if user, password, both := strings.Cut(value, ":"); err == nil && both {
+				return oci.Credential{User: user, Password: password}, nil
+			}
+			if err == nil || fault.CodeOf(err) != fault.AuthRequired {
+				return oci.Credential{Token: value}, err
+			}
+		}
+		dir := cli.Setting{}
+		if at := a.Env("DOCKER_CONFIG"); at != "" {
+			dir = a.FromEnv("DOCKER_CONFIG", at)
+		} else if dir = a.Home(); dir.Err == nil {
+			dir.Value = filepath.Join(dir.Value, ".docker")
+		} else {
+			return oci.Credential{}, nil
+		}
+		if dir.Err != nil {
+			return oci.Credential{}, dir.Err
+		}
+		return docker.Credential(ctx, filepath.Join(dir.Value, "config.json"), host)
+	}
+}
+
+// Secrets are those of this user.
+func Secrets(a *cli.App) (*secret.Store, error) {
+	s := a.Dir(cli.StatePlace)
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: Keyring(a), Env: a.Env, Now: a.Now, Wait: osfile.LockWait}, nil
 }

@@ -15,8 +15,10 @@ func Commands() []cli.Command {
 			Path: "auth set", Quiet: true, Group: "run", Help: "Store or replace a secret.",
 			More: "On a terminal it asks for the value without showing it; otherwise it reads standard input or --from-file. Other users can see a " +
 				"command line, so the value is never an argument. A newline at the end is removed. The value is kept in the system's keyring. Without a " +
-				"keyring, or with --file, it is kept in an encrypted file, with the key beside it.\n\nExamples:\n\n    rye auth set OPENAI_API_KEY\n" +
-				"    rye auth set acme-token --expires 30d --from-file token.txt\n    pass show acme | rye auth set acme-token",
+				"keyring, or with --file, it is kept in an encrypted file, with the key beside it. For a registry, oci://HOST, the value is USER:PASSWORD or " +
+				"an identity token.\n\nExamples:\n\n    rye auth set OPENAI_API_KEY\n" +
+				"    rye auth set acme-token --expires 30d --from-file token.txt\n    pass show acme | rye auth set acme-token\n" +
+				"    rye auth set oci://registry.example.com",
 			Aka: []string{"auth add", "auth new"},
 			New: func() cli.Runner { return new(authSetRun) }, Schema: "auth-set/1", Output: authAnswer{},
 		},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/oauth"
 	"github.com/rye-build/rye/exec/secret"
 )
@@ -19,7 +20,7 @@ type authLoginRun struct {
 }
 
 func (c *authLoginRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := Secrets(a)
+	store, err := places.Secrets(a)
 	if err != nil {
 		return nil, err
 	}

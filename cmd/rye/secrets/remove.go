@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 type authRmRun struct {
@@ -11,8 +12,11 @@ type authRmRun struct {
 }
 
 func (c *authRmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := Secrets(a)
+	store, err := places.Secrets(a)
 	if err != nil {
+		return nil, err
+	}
+	if c.Name, _, err = nameOf(c.Name); err != nil {
 		return nil, err
 	}
 	if err := store.Remove(ctx, c.Name); err != nil {

@@ -3,26 +3,15 @@ package secrets
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/secret"
 )
-
-// Secrets are those of this user.
-func Secrets(a *cli.App) (*secret.Store, error) {
-	s := a.Dir(cli.StatePlace)
-	if s.Err != nil {
-		return nil, s.Err
-	}
-	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: places.Keyring(a), Env: a.Env, Now: a.Now, Wait: osfile.LockWait}, nil
-}
 
 // A secretLine is what is known of a secret. The value is in none.
 type secretLine struct {
@@ -38,7 +27,7 @@ type secretLine struct {
 
 // secretLines are the secrets that are kept, and those that the policy names.
 func secretLines(a *cli.App) ([]secretLine, error) {
-	store, err := Secrets(a)
+	store, err := places.Secrets(a)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +117,7 @@ func noSecret(a *cli.App, name string, err error) error {
 
 // CheckSecrets tells where secrets are kept, and which are over.
 func CheckSecrets(_ context.Context, a *cli.App) places.Finding {
-	store, err := Secrets(a)
+	store, err := places.Secrets(a)
 	if err != nil {
 		return places.Bad(places.StatusWarn, err)
 	}

@@ -9,15 +9,17 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/secret"
 )
 
 type authSetRun struct {
-	Name     string `arg:"" complete:"secret" help:"Name of the secret."`
+	Name     string `arg:"" complete:"secret" help:"Name of the secret, or oci://HOST for the credentials of a registry."`
 	Expires  string `placeholder:"WHEN" help:"Expiry: 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z."`
 	FromFile string `placeholder:"FILE" complete:"file" help:"Read the value from FILE."`
 	File     bool   `help:"Use the encrypted file instead of the keyring."`
@@ -30,10 +32,15 @@ type authAnswer struct {
 func (x authAnswer) Text(*cli.Terminal) {}
 
 func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := Secrets(a)
+	store, err := places.Secrets(a)
 	if err != nil {
 		return nil, err
 	}
+	name, ofRegistry, err := nameOf(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	c.Name = name
 	variable, err := secret.Variable(c.Name)
 	if err != nil {
 		return nil, err
@@ -69,10 +76,21 @@ func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if ans.Secret.Where == "environment" {
 		a.Term.Warn("%s is set in the environment, and counts first", variable)
 	}
-	if len(items) == 0 {
+	if len(items) == 0 && !ofRegistry {
 		a.Term.Note("the policy lets no item have it: exec: {secrets: {%s: [GLOB]}} in it says which may", c.Name)
 	}
 	return ans, nil
+}
+
+// nameOf is the name of a secret, which may be given as the registry whose credentials it has.
+func nameOf(text string) (name string, ofRegistry bool, err error) {
+	host, ofRegistry := strings.CutPrefix(text, oci.Scheme)
+	if !ofRegistry {
+		return text, false, nil
+	}
+	host, _, _ = strings.Cut(host, "/")
+	name, err = places.RegistrySecret(host)
+	return name, true, err
 }
 
 // value reads the value, and says in a word where from.
