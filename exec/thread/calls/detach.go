@@ -37,7 +37,7 @@ func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
 		return nil, err
 	}
 	p := &detach.Parent{Thread: m.Thread, Directive: m.Plan.Directive.Ref.String(), Dir: b.Dir, Set: s.Set(), Grants: m.Plan.Caps, Limits: *b.Limits, Chain: b.Chain,
-		Machine: k.Machine, Now: b.Now(), Command: b.Command}
+		Machine: k.Machine, Now: b.Now(), Command: b.Command, Again: c.Begun}
 	word, err := p.Start(ctx, c.Child, c.Spawn.Directive, &detach.Child{Inputs: c.Spawn.Inputs, Model: c.Spawn.Model, Limits: c.Spawn.Limits, Part: c.Part, Chosen: c.Chosen})
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -41,6 +42,7 @@ type Parent struct {
 	Machine           key.Private
 	Now               time.Time
 	Command           func(directive model.Ref) (proc.Command, error) // runs it for a job; nil: there is none
+	Again             bool                                            // a process that was killed may have left a directory and a log
 }
 
 // forever is how long a token counts of a thread whose time has no limit.
@@ -68,7 +70,12 @@ func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, 
 		return nil, fault.New(fault.TooDeep, "the thread can't start another process: its chain of tokens has %d already", token.MaxChain).On("thread", p.Thread)
 	}
 	c.Parent, c.Most = p.Thread, p.Limits
-	return Start(ctx, command, filepath.Join(p.Dir, filepath.FromSlash(thread)), &Job{Thread: thread, Child: c})
+	dir := filepath.Join(p.Dir, filepath.FromSlash(thread))
+	if p.Again {
+		_ = os.Remove(filepath.Join(dir, Log))
+		_ = os.Remove(dir) // unless there is more
+	}
+	return Start(ctx, command, dir, &Job{Thread: thread, Child: c})
 }
 
 // An Above is what a thread gets from the one that has started it in another process.

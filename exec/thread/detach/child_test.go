@@ -154,3 +154,25 @@ func chain(t *testing.T, p *detach.Parent, n int) (c *token.Chain) {
 	}
 	return c
 }
+
+// TestChildAgain: what a parent has left that was killed while it started a child is no obstacle; the directory of a thread stays.
+func TestChildAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		again bool
+		file  string
+		ok    bool
+	}{"a log": {true, detach.Log, true}, "a thread": {true, "transcript.jsonl", false}, "the first time": {false, detach.Log, false}} {
+		p := parent(t)
+		p.Again = c.again
+		dir := filepath.Join(p.Dir, filepath.FromSlash(childID))
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, c.file), []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Start(t.Context(), childID, step, &detach.Child{}); c.ok != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, c.file)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
