@@ -225,6 +225,8 @@ func TestGitHubAction(t *testing.T) {
 			[]string{"### rye bundle create", "    made  acme@0.1.0", "### rye bundle verify"}, nil},
 		{"", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": ownStatus, "upload": 0},
 			[]string{"### rye bundle push", "    error: "}, nil},
+		{"", map[string]string{"release": "true", "push": "oci-layout:pushed"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": 0, "upload": 0},
+			[]string{"### rye bundle push", "pushed acme@0.1.0"}, nil},
 		{"recipe", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 2, "upload": 0},
 			[]string{"### rye bundle create", "    error: ", "nonsense"}, nil},
 		{"late", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 1, "upload": 0},
