@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -179,6 +181,16 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	known := ids(all)
 	if id, err = operate.Match(name, known); err != nil || id != "" {
 		return id, filepath.Join(all, filepath.FromSlash(id)), err
+	}
+	gone, err := allPruned(context.Background(), a)
+	if err == nil {
+		id, err = operate.Match(name, slices.Sorted(maps.Keys(gone)))
+	}
+	if err == nil && id != "" {
+		err = gone[id].Gone()
+	}
+	if err != nil {
+		return "", "", err
 	}
 	f := fault.New(fault.NotFound, "no thread %q in this project", name)
 	if meant := near.Names(name, known); len(meant) > 0 {

@@ -53,10 +53,12 @@ func prunedThread(a *cli.App, id string) (*registry.Thread, error) {
 }
 
 // wasPruned returns the row of a thread that was not found because it was pruned.
-func wasPruned(a *cli.App, id string, notFound error) (*registry.Thread, error) {
-	if f, ok := fault.Find(notFound); !ok || f.Details["reason"] != pruned {
+func wasPruned(a *cli.App, notFound error) (*registry.Thread, error) {
+	f, ok := fault.Find(notFound)
+	if !ok || f.Details["reason"] != pruned {
 		return nil, nil
 	}
+	id, _ := f.Details["thread"].(string)
 	return prunedThread(a, id)
 }
 

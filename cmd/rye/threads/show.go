@@ -51,7 +51,7 @@ type overview struct {
 
 func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	s, done, err := find(a, c.Thread)
-	if row, err := wasPruned(a, c.Thread, err); err != nil || row != nil {
+	if row, err := wasPruned(a, err); err != nil || row != nil {
 		a.Term.Json = a.Term.Json || c.Format == "json"
 		return shownPruned(row), err
 	}

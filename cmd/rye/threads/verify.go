@@ -55,7 +55,7 @@ func keysOf(ctx context.Context, a *cli.App, given []string) ([]audits.AuditKeyL
 
 func (c *verifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	s, done, err := find(a, c.Thread)
-	if row, err := wasPruned(a, c.Thread, err); err != nil || row != nil {
+	if row, err := wasPruned(a, err); err != nil || row != nil {
 		return c.pruned(row, err)
 	}
 	if err != nil {
