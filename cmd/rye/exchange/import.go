@@ -292,9 +292,7 @@ type newFile struct {
 func openWriter(ctx context.Context, a *cli.App, dry bool) (*writer, error) {
 	root, err := places.Paths(a).OpenProject()
 	if err != nil {
-		f := fault.Of(err)
-		f.Hint = append([]string{"rye init"}, f.Hint...)
-		return nil, f
+		return nil, err
 	}
 	w := &writer{unlock: func() {}}
 	if !dry {

@@ -139,17 +139,14 @@ func aloneWith(ctx context.Context, a *cli.App, it *ai.Item) (unlock func(), err
 	return unlock, nil
 }
 
-// orInit adds to the refusal of a place that is no project how to make it one.
+// orInit names the place that -C names in the refusal of one that is no project.
 func orInit(a *cli.App, err error) error {
-	if !errors.Is(err, workspace.ErrNoProject) {
+	dir := a.Globals.Project
+	if !errors.Is(err, workspace.ErrNoProject) || dir == "" {
 		return err
 	}
-	init := "rye init"
-	if dir := a.Globals.Project; dir != "" {
-		init = fault.Command(init, dir)
-	}
 	f := fault.Of(err)
-	f.Hint = append([]string{init}, f.Hint...)
+	f.Hint = []string{fault.Command("rye init", dir)}
 	return f
 }
 
