@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/oci/guard"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -314,7 +315,7 @@ func (f *fetching) fetch(ctx context.Context, d format.Descriptor) error {
 	defer file.Close()
 	at := d.Blob()
 	again := true // what an earlier process left may be anything: then once more from the start
-	return f.place.again(ctx, func() error {
+	return f.while(ctx, file, func() error {
 		for {
 			err := f.rest(ctx, file, at)
 			if err == nil || fault.CodeOf(err) != fault.Integrity || !again {
@@ -326,6 +327,24 @@ func (f *fetching) fetch(ctx context.Context, d format.Descriptor) error {
 			}
 		}
 	})
+}
+
+// minStep is how much a connection has to bring, so that another one is worth it however many there were.
+const minStep = 256 << 10
+
+// while tries something again as often as it may, and for as long as it makes the file longer.
+func (f *fetching) while(ctx context.Context, file *os.File, try func() error) error {
+	for had := int64(-minStep); ; {
+		err := f.place.again(ctx, try)
+		if err == nil || ctx.Err() != nil || !guard.Passing(err) {
+			return err
+		}
+		fi, bad := file.Stat()
+		if bad != nil || fi.Size() < had+minStep {
+			return err
+		}
+		had = fi.Size()
+	}
 }
 
 // rest fetches what the file lacks, and hashes all of it.

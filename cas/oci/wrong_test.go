@@ -1,0 +1,699 @@
+package oci
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
+)
+
+// isLayer reports whether a request fetches a blob of some size.
+func isLayer(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/sha256:")
+}
+
+// instead answers in place of the double, which has what it would have said.
+func (d *double) instead(t *testing.T, r *http.Request) (*httptest.ResponseRecorder, []byte) {
+	rec := httptest.NewRecorder()
+	_, name, _ := strings.Cut(r.URL.Path, "/blobs/")
+	d.blob(rec, r, name)
+	return rec, rec.Body.Bytes()
+}
+
+// TestWrong: what a registry does wrong is found, said with its code, and leaves nothing in the store.
+func TestWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, noise(1, 3<<20), noise(2, 6<<20))
+	for name, c := range map[string]struct {
+		cue  func(*double, http.ResponseWriter, *http.Request) bool
+		code fault.Code
+		text string
+	}{
+		"wrong bytes": {func(d *double, rw http.ResponseWriter, r *http.Request) bool {
+			if !isLayer(r) {
+				return false
+			}
+			_, b := d.instead(nil, r)
+			b[len(b)/2] ^= 1
+			rw.Write(b)
+			return true
+		}, fault.Integrity, "wrong bytes"},
+		"endless": {func(d *double, rw http.ResponseWriter, r *http.Request) bool {
+			if !isLayer(r) {
+				return false
+			}
+			for buf := make([]byte, 1<<20); ; {
+				if _, err := rw.Write(buf); err != nil {
+					return true
+				}
+			}
+		}, fault.Integrity, "more than"},
+		"always cut": {func(d *double, rw http.ResponseWriter, r *http.Request) bool {
+			if !isLayer(r) {
+				return false
+			}
+			rw.Header().Set("Content-Length", "1000000000")
+			rw.Write([]byte("a"))
+			panic(http.ErrAbortHandler)
+		}, fault.Registry, "closed too early"},
+		"not found": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			if isLayer(r) {
+				rw.WriteHeader(http.StatusNotFound)
+			}
+			return isLayer(r)
+		}, fault.NotFound, "not found"},
+		"down": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}, fault.Unavailable, "503"},
+		"later": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			rw.Header().Set("Retry-After", "3600")
+			rw.WriteHeader(http.StatusTooManyRequests)
+			return true
+		}, fault.RateLimited, "retry after 1h0m0s"},
+		"denied": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			rw.WriteHeader(http.StatusForbidden)
+			return true
+		}, fault.AuthFailed, "403"},
+		"no credentials": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			rw.Header().Set("WWW-Authenticate", `Basic realm="r"`)
+			rw.WriteHeader(http.StatusUnauthorized)
+			return true
+		}, fault.AuthRequired, "user and a password"},
+		"large manifest": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.Path, "/manifests/") {
+				return false
+			}
+			rw.Write(make([]byte, format.MaxManifest+1))
+			return true
+		}, fault.Limit, "more than"},
+		"stalls": {func(d *double, rw http.ResponseWriter, r *http.Request) bool {
+			if !isLayer(r) {
+				return false
+			}
+			rw.Header().Set("Content-Length", "1000000")
+			rw.Write([]byte("a"))
+			rw.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return true
+		}, fault.Timeout, "moved within"},
+		"redirects": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(rw, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
+			return true
+		}, fault.Registry, "redirects"},
+		"redirects to a file": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(rw, r, "file:///etc/passwd", http.StatusTemporaryRedirect)
+			return true
+		}, fault.Policy, "not an https address"},
+		"redirects to http elsewhere": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(rw, r, "http://registry.example/", http.StatusTemporaryRedirect)
+			return true
+		}, fault.Policy, "not an https address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDouble(t)
+			p := d.place(t, func(o *Options) { o.stall = 200 * time.Millisecond })
+			if _, err := p.Push(t.Context(), w.content, "1"); err != nil {
+				t.Fatal(err)
+			}
+			d.cue = func(rw http.ResponseWriter, r *http.Request) bool { return c.cue(d, rw, r) }
+			m, err := p.Get(t.Context(), "1")
+			var store cas.Memory
+			if err == nil {
+				_, err = m.Objects(t.Context(), w.content.Objects, &store, t.TempDir())
+			}
+			if err == nil {
+				t.Fatal("it is believed")
+			}
+			if f := fault.Of(err); f.Code != c.code || !strings.Contains(f.Text, c.text) || !strings.HasPrefix(f.Text, "oci://") {
+				t.Errorf("%s %s", f.Code, f.Text)
+			}
+			for o := range store.List(t.Context()) {
+				t.Errorf("%s is in the store", o.ID)
+			}
+		})
+	}
+}
+
+// TestSurvived: what passes costs time alone.
+func TestSurvived(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, noise(1, 3<<20), noise(2, 20<<20))
+	for name, cue := range map[string]func(*double, http.ResponseWriter, *http.Request, int) bool{
+		"every third is busy": func(_ *double, rw http.ResponseWriter, r *http.Request, n int) bool {
+			if n%3 == 0 {
+				rw.Header().Set("Retry-After", "0")
+				rw.WriteHeader(http.StatusTooManyRequests)
+			}
+			return n%3 == 0
+		},
+		"cut at every megabyte": func(d *double, rw http.ResponseWriter, r *http.Request, n int) bool {
+			if !isLayer(r) {
+				return false
+			}
+			rec, b := d.instead(nil, r)
+			for k, v := range rec.Header() {
+				rw.Header()[k] = v
+			}
+			rw.WriteHeader(rec.Code)
+			rw.Write(b[:min(len(b), 1<<20)])
+			if len(b) > 1<<20 {
+				panic(http.ErrAbortHandler)
+			}
+			return true
+		},
+		"other ranges": func(d *double, rw http.ResponseWriter, r *http.Request, n int) bool {
+			if !isLayer(r) {
+				return false
+			}
+			if r.Header.Get("Range") != "" {
+				rw.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+				return true
+			}
+			if n%4 == 0 {
+				_, b := d.instead(nil, r)
+				rw.Header().Set("Content-Length", strconv.Itoa(len(b)))
+				rw.Write(b[:len(b)/2])
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDouble(t)
+			p := d.place(t)
+			if _, err := p.Push(t.Context(), w.content, "1"); err != nil {
+				t.Fatal(err)
+			}
+			var n atomic.Int64
+			d.cue = func(rw http.ResponseWriter, r *http.Request) bool { return cue(d, rw, r, int(n.Add(1))) }
+			if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestForeign: what isn't a bundle is refused by what it is.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	d := newDouble(t)
+	p := d.place(t)
+	w := newWorld(t, []byte("a"))
+	done, err := p.Push(t.Context(), w.content, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(d.manifests[done.Digest])
+	for text, want := range map[string]string{
+		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"x","digest":"sha256:00","size":1}]}`: "an index of several manifests",
+		`{"schemaVersion":2,"manifests":[{}]}`: "an index of several manifests",
+		`{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","config":{}}`:     "a container image",
+		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{}}`:               "a container image",
+		`{"schemaVersion":2,"mediaType":"text/html"}`:                                                            `a manifest of type "text/html"`,
+		strings.Replace(good, `"application/vnd.rye.bundle.v2"`, `"application/vnd.other"`, 1):                   `an artifact of type "application/vnd.other"`,
+		strings.Replace(good, `"schemaVersion":2`, `"schemaVersion":2 `, 1):                                      "not written as rye writes it",
+		strings.Replace(good, `"layers":[`, `"extra":1,"layers":[`, 1):                                           "not written as rye writes it",
+		strings.Replace(good, `io.github.rye-build.blake3":"blake3:`, `io.github.rye-build.blake3":"sha512:`, 1): "not a digest",
+		strings.Replace(good, `io.github.rye-build.size":"1"`, `io.github.rye-build.size":"99999999999"`, 1):     "is not a size",
+		strings.Replace(good, `io.github.rye-build.size":"1"`, `io.github.rye-build.size":"2"`, 1):               "do not hold what the document names",
+		good[:strings.Index(good, `"layers"`)] + `"layers":[]}`:                                                  "layers: none",
+		"<html>": "invalid manifest",
+		strings.Replace(good, `"digest":"sha256:`, `"digest":"sha512:`, 1): "not a sha256",
+	} {
+		d.mu.Lock()
+		d.manifests[format.Sum([]byte(text))] = []byte(text)
+		d.tags["bad"] = format.Sum([]byte(text))
+		d.mu.Unlock()
+		m, err := p.Get(t.Context(), "bad")
+		if err == nil {
+			_, err = m.Objects(t.Context(), w.content.Objects, new(cas.Memory), t.TempDir())
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	// By digest there come other bytes than before.
+	d.mu.Lock()
+	d.manifests[done.Digest] = []byte(strings.Replace(good, "acme/deploy", "acme/other", 1))
+	d.mu.Unlock()
+	if _, err := p.Get(t.Context(), done.Digest); err == nil || fault.CodeOf(err) != fault.Integrity {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLayer: a layer whose bytes the registry vouches for, and which isn't what the document says.
+func TestLayer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, []byte("hello"))
+	pack := func(text string) []byte {
+		z, _ := zstd.NewWriter(nil)
+		return z.EncodeAll([]byte(text), nil)
+	}
+	for name, c := range map[string]struct {
+		blob []byte
+		text string // that it claims to hold
+		want string
+	}{
+		"another object": {pack("jello"), "jello", "damaged"},
+		"too long":       {pack("hello and more"), "hello", "more than 5 bytes"},
+		"a bomb":         {pack(strings.Repeat("hello", 1<<20)), "hello", "more than 5 bytes"},
+		"too short":      {pack("hell"), "hello", "1 bytes too few"},
+		"a lie":          {pack("jello"), "hello", "damaged"},
+		"not zstd":       {[]byte("hello"), "hello", "is not what the manifest says"},
+	} {
+		d := newDouble(t)
+		p := d.place(t)
+		done, err := p.Push(t.Context(), w.content, "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := format.ParseManifest(d.manifests[done.Digest])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Layers[0] = format.Descriptor{SHA256: format.Sum(c.blob), Size: int64(len(c.blob)), Digest: cas.Sum([]byte(c.text)), Length: 5}
+		text, err := m.Append(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.blobs[format.Sum(c.blob)], d.manifests[format.Sum(text)], d.tags["1"] = c.blob, text, format.Sum(text)
+		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// TestReuse: a layer that another encoder made is reused if it holds the same bytes, and not if it only claims to.
+func TestReuse(t *testing.T) {
+	t.Parallel()
+	object := []byte(strings.Repeat("some text, and more. ", 10_000))
+	w := newWorld(t, object)
+	for _, lies := range []bool{false, true} {
+		d := newDouble(t)
+		p := d.place(t)
+		done, err := p.Push(t.Context(), w.content, "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := format.ParseManifest(d.manifests[done.Digest])
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := object
+		if lies {
+			held = []byte(strings.Repeat("another text, as long", 10_000))
+		}
+		z, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
+		other := z.EncodeAll(held, nil)
+		delete(d.blobs, m.Layers[0].SHA256)
+		m.Layers[0].SHA256, m.Layers[0].Size = format.Sum(other), int64(len(other))
+		text, _ := m.Append(nil)
+		d.blobs[format.Sum(other)], d.manifests[format.Sum(text)], d.tags["1"] = other, text, format.Sum(text)
+		again, err := p.Push(t.Context(), w.content, "1")
+		if err != nil || (again.Digest == format.Sum(text)) == lies || (again.Sent == 0) == lies {
+			t.Errorf("%t: %+v, %v", lies, again, err)
+		}
+		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
+			t.Errorf("%t: %v", lies, err)
+		}
+	}
+}
+
+// TestChange: a change in a large object, and a small one more, send the layers beside them.
+func TestChange(t *testing.T) {
+	t.Parallel()
+	big := noise(7, 48<<20)
+	w := newWorld(t, big, noise(8, 1<<20))
+	d := newDouble(t)
+	p := d.place(t)
+	first, err := p.Push(t.Context(), w.content, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(big[24<<20:], noise(9, 480_000))
+	second, err := p.Push(t.Context(), newWorld(t, big, noise(8, 1<<20)).content, "1")
+	if err != nil || second.Digest == first.Digest || second.Sent > 2*format.MaxLayer || second.Sent > first.Sent*6/10 {
+		t.Errorf("%+v, then %+v, %v", first, second, err)
+	}
+}
+
+// TestSigners: who signs later adds a referrer and changes no digest; junk beside it changes nothing.
+func TestSigners(t *testing.T) {
+	t.Parallel()
+	for name, p := range places(t) {
+		w := newWorld(t, []byte("a"))
+		var digest string
+		for i := range 3 {
+			w.content.Attachments[0].Parts[0].Bytes = fmt.Appendf(nil, "line %d\n", i)
+			done, err := p.Push(t.Context(), w.content, "1")
+			if err != nil || digest != "" && done.Digest != digest {
+				t.Fatalf("%s: %+v, %v", name, done, err)
+			}
+			digest = done.Digest
+		}
+		m, err := p.Get(t.Context(), digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		junk, _ := json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, ArtifactType: SignaturesType, Subject: &m.self,
+			Config: blob("x", nil), Layers: []ocispec.Descriptor{{MediaType: SignaturesType, Digest: "sha256:00", Size: -1}}})
+		if err := p.at.putManifest(t.Context(), blob(ocispec.MediaTypeImageManifest, junk), junk, ""); err != nil {
+			t.Fatal(err)
+		}
+		all, err := m.Attached(t.Context(), SignaturesType)
+		if err != nil || len(all) != 3 {
+			t.Errorf("%s: %d attachments, %v", name, len(all), err)
+		}
+	}
+}
+
+// TestCredentials: they go to the registry, and nowhere along with a redirect.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var leaked []string
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, name := range []string{"Authorization", "Cookie"} {
+			if v := r.Header.Get(name); v != "" {
+				leaked = append(leaked, name+": "+v)
+			}
+		}
+		if r.URL.Query().Get("ask") != "" {
+			rw.Header().Set("WWW-Authenticate", `Basic realm="elsewhere"`)
+			rw.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		rw.Write([]byte("stored elsewhere"))
+	}))
+	defer elsewhere.Close()
+	d := newDouble(t)
+	var tokens atomic.Int64
+	d.cue = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/token" {
+			if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
+				tokens.Add(1)
+				rw.Write([]byte(`{"token":"t0ken"}`))
+			} else {
+				rw.WriteHeader(http.StatusUnauthorized)
+			}
+			return true
+		}
+		if r.Header.Get("Authorization") != "Bearer t0ken" {
+			rw.Header().Set("WWW-Authenticate", `Bearer realm="`+d.URL+`/token",service="s"`)
+			rw.WriteHeader(http.StatusUnauthorized)
+			return true
+		}
+		return false
+	}
+	with := func(c Credential) *Place {
+		return d.place(t, func(o *Options) {
+			o.Credential = func(_ context.Context, host string) (Credential, error) {
+				if host != d.host() {
+					t.Errorf("asked for the credentials of %q", host)
+				}
+				return c, nil
+			}
+		})
+	}
+	w := newWorld(t, noise(1, 1<<20))
+	p := with(Credential{User: "me", Password: "secret"})
+	if _, err := p.Push(t.Context(), w.content, "1"); err != nil || tokens.Load() == 0 {
+		t.Fatalf("%v, %d tokens", err, tokens.Load())
+	}
+	if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.pull(t.Context(), with(Credential{User: "me", Password: "wrong"}), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthRequired {
+		t.Errorf("%v", err)
+	}
+	if _, err := w.pull(t.Context(), d.place(t), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthRequired || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+	plain := d.cue
+	for _, query := range []string{"", "?ask=1"} {
+		d.cue = func(rw http.ResponseWriter, r *http.Request) bool {
+			if plain(rw, r) {
+				return true
+			}
+			if isLayer(r) {
+				http.Redirect(rw, r, elsewhere.URL+"/blob"+query, http.StatusTemporaryRedirect)
+			}
+			return isLayer(r)
+		}
+		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil {
+			t.Error("another blob is believed")
+		}
+	}
+	if len(leaked) > 0 {
+		t.Errorf("sent elsewhere: %q", leaked)
+	}
+	// An upload that is to go on elsewhere.
+	d.cue = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			rw.Header().Set("Location", elsewhere.URL+"/upload?state=hidden")
+			rw.WriteHeader(http.StatusAccepted)
+		}
+		return r.Method == http.MethodPost
+	}
+	if _, err := p.Push(t.Context(), newWorld(t, []byte("new")).content, "2"); err == nil || strings.Contains(err.Error(), "hidden") || len(leaked) > 0 {
+		t.Errorf("%v, %q", err, leaked)
+	}
+}
+
+// TestTLS: https where there is TLS; plain http only on this machine, or where it is allowed.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, []byte("a"))
+	d := newDouble(t)
+	secure := httptest.NewTLSServer(d)
+	defer secure.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(secure.Certificate())
+	to := func(at string) *http.Transport {
+		tr := secure.Client().Transport.(*http.Transport).Clone()
+		tr.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, at)
+		}
+		return tr
+	}
+	open := func(host, at string, plain bool) *Place {
+		p, err := Open(Reference{Host: host, Name: "acme/deploy"}, Options{Transport: to(at), PlainHTTP: plain, pauses: []time.Duration{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	tls, http1 := strings.TrimPrefix(secure.URL, "https://"), d.host()
+	for _, c := range []struct {
+		host, at string
+		plain    bool
+		want     string
+	}{
+		{"example.com", tls, false, ""},
+		{"example.com", tls, true, ""},
+		{"127.0.0.1:1", tls, false, ""},
+		{"localhost:5000", http1, false, ""},
+		{"[::1]:5000", http1, false, ""},
+		{"example.com", http1, true, ""},
+		{"example.com", http1, false, "speaks plain HTTP"},
+		{"127.example.com", http1, false, "speaks plain HTTP"},
+		{"localhost.example.com", http1, false, "speaks plain HTTP"},
+		{"10.0.0.1", http1, false, "speaks plain HTTP"},
+		{"other.invalid", tls, false, "certificate"},
+	} {
+		_, err := open(c.host, c.at, c.plain).Push(t.Context(), w.content, "1")
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	// From https never back to http.
+	d.cue = func(rw http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(rw, r, d.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		return true
+	}
+	if _, err := open("example.com", tls, true).Get(t.Context(), "1"); fault.CodeOf(err) != fault.Policy {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCutOff: wherever a push ends, the tag names nothing or all of it; wherever a pull ends, the next goes on.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, noise(1, 30_000), noise(2, format.MinLayer+300_000))
+	for i := 1; ; i++ {
+		d := newDouble(t)
+		d.referrers = i%2 == 0
+		ctx, cancel := context.WithCancel(t.Context())
+		var n atomic.Int64
+		cut := func(rw http.ResponseWriter, r *http.Request) bool {
+			if n.Add(1) == int64(i) {
+				cancel()
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		}
+		d.cue = cut
+		p := d.place(t)
+		_, err := p.Push(ctx, w.content, "1")
+		whole := err == nil
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatalf("%d: %v", i, err)
+		}
+		d.cue = nil
+		if d.tags["1"] != "" {
+			if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
+				t.Errorf("%d: the tag names %v", i, err)
+			}
+		}
+		had := int64(0)
+		for _, b := range d.blobs {
+			had += int64(len(b))
+		}
+		done, err := p.Push(t.Context(), w.content, "1")
+		if err != nil || done.Reused < had && !whole {
+			t.Fatalf("%d: %+v, %v, and %d bytes were there", i, done, err, had)
+		}
+
+		ctx, cancel = context.WithCancel(t.Context())
+		n.Store(0)
+		d.cue = cut
+		spool := filepath.Join(t.TempDir(), "spool")
+		m, err := w.pull(ctx, p, "1", spool)
+		cancel()
+		d.cue = nil
+		if err == nil && whole {
+			if i < 8 {
+				t.Errorf("only %d requests", i)
+			}
+			break
+		}
+		_ = m
+		if _, err := w.pull(t.Context(), p, "1", spool); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+}
+
+// TestResume: a pull goes on behind the bytes that an earlier one has left, whatever they are.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, noise(2, 9<<20))
+	d := newDouble(t)
+	p := d.place(t)
+	if _, err := p.Push(t.Context(), w.content, "1"); err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Get(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := m.Manifest.Layers[0]
+	b := d.blobs[l.SHA256]
+	for name, c := range map[string]struct {
+		left []byte
+		less int64 // that needn't be sent
+	}{
+		"nothing":  {nil, 0},
+		"a part":   {b[:3<<20], 3 << 20},
+		"all":      {b, int64(len(b))},
+		"too much": {append(b[:len(b):len(b)], 'x'), 0},
+		"junk":     {noise(5, 1<<20), -int64(len(b)) + 1<<20},
+	} {
+		spool := t.TempDir()
+		if err := os.WriteFile(filepath.Join(spool, strings.TrimPrefix(l.SHA256, "sha256:")), c.left, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var whole int64
+		for _, l := range m.Manifest.Layers {
+			whole += l.Size
+		}
+		d.sent = 0
+		release, err := m.Objects(t.Context(), w.content.Objects, new(cas.Memory), spool)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		release()
+		if d.sent != whole-c.less {
+			t.Errorf("%s: %d bytes, want %d", name, d.sent, whole-c.less)
+		}
+	}
+}
+
+// TestBroken: a layout whose files are something else.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, []byte("a"))
+	for name, breaks := range map[string]func(dir, blob string) error{
+		"index":    func(dir, _ string) error { return os.WriteFile(filepath.Join(dir, "index.json"), []byte("{"), 0o644) },
+		"empty":    func(_, blob string) error { return os.Truncate(blob, 0) },
+		"flipped":  func(_, blob string) error { return os.WriteFile(blob, []byte("x"), 0o644) },
+		"gone":     func(_, blob string) error { return os.Remove(blob) },
+		"longer":   func(_, blob string) error { return appendTo(blob, "x") },
+		"a folder": func(_, blob string) error { return errors.Join(os.Remove(blob), os.Mkdir(blob, 0o755)) },
+	} {
+		dir := t.TempDir()
+		p, err := Open(Reference{Dir: dir}, Options{pauses: []time.Duration{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := p.Push(t.Context(), w.content, "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := p.Get(t.Context(), done.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(dir, "blobs", "sha256", strings.TrimPrefix(m.Manifest.Layers[0].SHA256, "sha256:"))
+		if err := breaks(dir, at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil {
+			t.Errorf("%s: it is believed", name)
+		}
+		if name == "index" || name == "a folder" {
+			continue
+		}
+		// A push mends it.
+		if _, err := p.Push(t.Context(), w.content, "1"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func appendTo(name, text string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	return errors.Join(err, f.Close())
+}
