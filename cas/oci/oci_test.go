@@ -77,7 +77,7 @@ func (w *world) pull(ctx context.Context, p *Place, name, spool string) (*Image,
 // places are what a bundle is pushed to.
 func places(t *testing.T) map[string]*Place {
 	api, byTag, whole := newDouble(t), newDouble(t), newDouble(t)
-	byTag.referrers, whole.ranges = false, false
+	byTag.Referrers, whole.Ranges = false, false
 	dir := filepath.Join(t.TempDir(), "layout")
 	l, err := Open(Reference{Dir: dir}, Options{})
 	if err != nil {
@@ -144,7 +144,7 @@ func TestEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	if n := d.count("GET /v2/acme/deploy/blobs/"); n != 1 {
+	if n := d.Count("GET /v2/acme/deploy/blobs/"); n != 1 {
 		t.Errorf("%d blobs were fetched, and the document is one", n)
 	}
 }

@@ -36,7 +36,7 @@ func isLayer(r *http.Request) bool {
 func (d *double) instead(t *testing.T, r *http.Request) (*httptest.ResponseRecorder, []byte) {
 	rec := httptest.NewRecorder()
 	_, name, _ := strings.Cut(r.URL.Path, "/blobs/")
-	d.blob(rec, r, name)
+	d.Blob(rec, r, name)
 	return rec, rec.Body.Bytes()
 }
 
@@ -137,7 +137,7 @@ func TestWrong(t *testing.T) {
 			if _, err := p.Push(t.Context(), w.content, "1"); err != nil {
 				t.Fatal(err)
 			}
-			d.cue = func(rw http.ResponseWriter, r *http.Request) bool { return c.cue(d, rw, r) }
+			d.Cue = func(rw http.ResponseWriter, r *http.Request) bool { return c.cue(d, rw, r) }
 			m, err := p.Get(t.Context(), "1")
 			var store cas.Memory
 			if err == nil {
@@ -208,7 +208,7 @@ func TestSurvived(t *testing.T) {
 				t.Fatal(err)
 			}
 			var n atomic.Int64
-			d.cue = func(rw http.ResponseWriter, r *http.Request) bool { return cue(d, rw, r, int(n.Add(1))) }
+			d.Cue = func(rw http.ResponseWriter, r *http.Request) bool { return cue(d, rw, r, int(n.Add(1))) }
 			if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
 				t.Error(err)
 			}
@@ -226,7 +226,7 @@ func TestForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := string(d.manifests[done.Digest])
+	good := string(d.Manifests[done.Digest])
 	for text, want := range map[string]string{
 		`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"x","digest":"sha256:00","size":1}]}`: "an index of several manifests",
 		`{"schemaVersion":2,"manifests":[{}]}`: "an index of several manifests",
@@ -243,10 +243,10 @@ func TestForeign(t *testing.T) {
 		"<html>": "invalid manifest",
 		strings.Replace(good, `"digest":"sha256:`, `"digest":"sha512:`, 1): "not a sha256",
 	} {
-		d.mu.Lock()
-		d.manifests[format.Sum([]byte(text))] = []byte(text)
-		d.tags["bad"] = format.Sum([]byte(text))
-		d.mu.Unlock()
+		d.Mu.Lock()
+		d.Manifests[format.Sum([]byte(text))] = []byte(text)
+		d.Tags["bad"] = format.Sum([]byte(text))
+		d.Mu.Unlock()
 		m, err := p.Get(t.Context(), "bad")
 		if err == nil {
 			_, err = m.Objects(t.Context(), w.content.Objects, new(cas.Memory), t.TempDir())
@@ -256,9 +256,9 @@ func TestForeign(t *testing.T) {
 		}
 	}
 	// By digest there come other bytes than before.
-	d.mu.Lock()
-	d.manifests[done.Digest] = []byte(strings.Replace(good, "acme/deploy", "acme/other", 1))
-	d.mu.Unlock()
+	d.Mu.Lock()
+	d.Manifests[done.Digest] = []byte(strings.Replace(good, "acme/deploy", "acme/other", 1))
+	d.Mu.Unlock()
 	if _, err := p.Get(t.Context(), done.Digest); err == nil || fault.CodeOf(err) != fault.Integrity {
 		t.Errorf("%v", err)
 	}
@@ -290,7 +290,7 @@ func TestLayer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := format.ParseManifest(d.manifests[done.Digest])
+		m, err := format.ParseManifest(d.Manifests[done.Digest])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestLayer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.blobs[format.Sum(c.blob)], d.manifests[format.Sum(text)], d.tags["1"] = c.blob, text, format.Sum(text)
+		d.Blobs[format.Sum(c.blob)], d.Manifests[format.Sum(text)], d.Tags["1"] = c.blob, text, format.Sum(text)
 		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
@@ -318,7 +318,7 @@ func TestReuse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := format.ParseManifest(d.manifests[done.Digest])
+		m, err := format.ParseManifest(d.Manifests[done.Digest])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,10 +328,10 @@ func TestReuse(t *testing.T) {
 		}
 		z, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
 		other := z.EncodeAll(held, nil)
-		delete(d.blobs, m.Layers[0].SHA256)
+		delete(d.Blobs, m.Layers[0].SHA256)
 		m.Layers[0].SHA256, m.Layers[0].Size = format.Sum(other), int64(len(other))
 		text, _ := m.Append(nil)
-		d.blobs[format.Sum(other)], d.manifests[format.Sum(text)], d.tags["1"] = other, text, format.Sum(text)
+		d.Blobs[format.Sum(other)], d.Manifests[format.Sum(text)], d.Tags["1"] = other, text, format.Sum(text)
 		again, err := p.Push(t.Context(), w.content, "1")
 		if err != nil || (again.Digest == format.Sum(text)) == lies || (again.Sent == 0) == lies {
 			t.Errorf("%t: %+v, %v", lies, again, err)
@@ -413,7 +413,7 @@ func TestCredentials(t *testing.T) {
 	defer elsewhere.Close()
 	d := newDouble(t)
 	var tokens atomic.Int64
-	d.cue = func(rw http.ResponseWriter, r *http.Request) bool {
+	d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/token" {
 			if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
 				tokens.Add(1)
@@ -433,7 +433,7 @@ func TestCredentials(t *testing.T) {
 	with := func(c Credential) *Place {
 		return d.place(t, func(o *Options) {
 			o.Credential = func(_ context.Context, host string) (Credential, error) {
-				if host != d.host() {
+				if host != d.Host() {
 					t.Errorf("asked for the credentials of %q", host)
 				}
 				return c, nil
@@ -454,9 +454,9 @@ func TestCredentials(t *testing.T) {
 	if _, err := w.pull(t.Context(), d.place(t), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthRequired || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
-	plain := d.cue
+	plain := d.Cue
 	for _, query := range []string{"", "?ask=1"} {
-		d.cue = func(rw http.ResponseWriter, r *http.Request) bool {
+		d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 			if plain(rw, r) {
 				return true
 			}
@@ -473,7 +473,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("sent elsewhere: %q", leaked)
 	}
 	// An upload that is to go on elsewhere.
-	d.cue = func(rw http.ResponseWriter, r *http.Request) bool {
+	d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost {
 			rw.Header().Set("Location", elsewhere.URL+"/upload?state=hidden")
 			rw.WriteHeader(http.StatusAccepted)
@@ -508,7 +508,7 @@ func TestTLS(t *testing.T) {
 		}
 		return p
 	}
-	tls, http1 := strings.TrimPrefix(secure.URL, "https://"), d.host()
+	tls, http1 := strings.TrimPrefix(secure.URL, "https://"), d.Host()
 	for _, c := range []struct {
 		host, at string
 		plain    bool
@@ -532,7 +532,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	// From https never back to http.
-	d.cue = func(rw http.ResponseWriter, r *http.Request) bool {
+	d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(rw, r, d.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		return true
 	}
@@ -547,7 +547,7 @@ func TestCutOff(t *testing.T) {
 	w := newWorld(t, noise(1, 30_000), noise(2, format.MinLayer+300_000))
 	for i := 1; ; i++ {
 		d := newDouble(t)
-		d.referrers = i%2 == 0
+		d.Referrers = i%2 == 0
 		ctx, cancel := context.WithCancel(t.Context())
 		var n atomic.Int64
 		cut := func(rw http.ResponseWriter, r *http.Request) bool {
@@ -557,21 +557,21 @@ func TestCutOff(t *testing.T) {
 			}
 			return false
 		}
-		d.cue = cut
+		d.Cue = cut
 		p := d.place(t)
 		_, err := p.Push(ctx, w.content, "1")
 		whole := err == nil
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatalf("%d: %v", i, err)
 		}
-		d.cue = nil
-		if d.tags["1"] != "" {
+		d.Cue = nil
+		if d.Tags["1"] != "" {
 			if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
 				t.Errorf("%d: the tag names %v", i, err)
 			}
 		}
 		had := int64(0)
-		for _, b := range d.blobs {
+		for _, b := range d.Blobs {
 			had += int64(len(b))
 		}
 		done, err := p.Push(t.Context(), w.content, "1")
@@ -581,11 +581,11 @@ func TestCutOff(t *testing.T) {
 
 		ctx, cancel = context.WithCancel(t.Context())
 		n.Store(0)
-		d.cue = cut
+		d.Cue = cut
 		spool := filepath.Join(t.TempDir(), "spool")
 		m, err := w.pull(ctx, p, "1", spool)
 		cancel()
-		d.cue = nil
+		d.Cue = nil
 		if err == nil && whole {
 			if i < 8 {
 				t.Errorf("only %d requests", i)
@@ -613,7 +613,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := m.Manifest.Layers[0]
-	b := d.blobs[l.SHA256]
+	b := d.Blobs[l.SHA256]
 	for name, c := range map[string]struct {
 		left []byte
 		less int64 // that needn't be sent
@@ -632,14 +632,14 @@ func TestResume(t *testing.T) {
 		for _, l := range m.Manifest.Layers {
 			whole += l.Size
 		}
-		d.sent = 0
+		d.Sent = 0
 		release, err := m.Objects(t.Context(), w.content.Objects, new(cas.Memory), spool)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		release()
-		if d.sent != whole-c.less {
-			t.Errorf("%s: %d bytes, want %d", name, d.sent, whole-c.less)
+		if d.Sent != whole-c.less {
+			t.Errorf("%s: %d bytes, want %d", name, d.Sent, whole-c.less)
 		}
 	}
 }

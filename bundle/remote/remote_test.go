@@ -1,0 +1,267 @@
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/oci"
+	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/oci/ocitest"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
+	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// A made is a bundle that was made.
+type made struct {
+	*bundle.Bundle
+	files cas.Memory
+}
+
+// newBundle makes a bundle of some files, with a bill of materials, signed by keys.
+func newBundle(t *testing.T, version, text string, keys ...key.Private) *made {
+	t.Helper()
+	m := new(made)
+	put := func(b []byte) cas.Info {
+		info, err := m.files.Put(t.Context(), cas.Blob, bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	var files []manifest.File
+	for _, f := range []struct{ path, text string }{{"README.md", "# " + text}, {"data", strings.Repeat(text, 100)}, {"empty", ""}, {"twice", "# " + text}} {
+		info := put([]byte(f.text))
+		files = append(files, manifest.File{Path: f.path, Digest: info.Digest, Size: info.Size, Mode: cas.File})
+	}
+	sbom := put([]byte("{}"))
+	l := &manifest.FileList{BundleID: "acme/deploy", Version: version,
+		Evidence: []manifest.Evidence{{Name: "sbom.json", Digest: sbom.Digest, Size: sbom.Size, Type: "application/spdx+json"}}}
+	body, _, err := manifest.AppendFileList(nil, l, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Bundle, err = bundle.Parse(body); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if err := m.Sign(k, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func (m *made) push(t *testing.T, p *oci.Place, tag string) *oci.Pushed {
+	t.Helper()
+	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, manifest.SignerKey{Public: keytest.Alice.Public(), Owner: "Alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// A user has a store, and believes some keys.
+type user struct {
+	t *testing.T
+	Pull
+	place *oci.Place
+}
+
+func newUser(t *testing.T, p *oci.Place, threshold int, keys ...key.Private) *user {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := disk.Open(filepath.Join(dir, "store"), disk.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	u := &user{t, Pull{Store: s, Spool: filepath.Join(dir, "spool"), Verify: bundle.VerifyOptions{Threshold: threshold, Now: noon},
+		Journal: &rollback.Journal{Path: filepath.Join(dir, "rollback")}, Now: func() time.Time { return noon }}, p}
+	for _, k := range keys {
+		u.Verify.Signers = append(u.Verify.Signers, k.Public())
+	}
+	return u
+}
+
+// pull pulls by a tag or a digest.
+func (u *user) pull(name string) (*Remote, error) {
+	r, err := Open(u.t.Context(), u.place, name, u.Verify)
+	if err != nil {
+		return nil, err
+	}
+	if format.ValidDigest(name) {
+		name = ""
+	}
+	_, err = r.Take(u.t.Context(), name, u.Pull)
+	return r, err
+}
+
+// has reports whether a bundle is in the store by its name.
+func (u *user) has(id cas.Digest) bool {
+	_, err := bundle.ReadStored(u.t.Context(), u.Store, u.Store, id)
+	return err == nil
+}
+
+func place(t *testing.T) (*ocitest.Registry, *oci.Place) {
+	d := ocitest.New(t)
+	p, err := oci.Open(oci.Reference{Host: d.Host(), Name: "acme/deploy"}, oci.Options{Transport: new(http.Transport)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, p
+}
+
+// TestPull: what was pushed arrives verified, with its signatures; who signs later is found under the same digest.
+func TestPull(t *testing.T) {
+	t.Parallel()
+	_, p := place(t)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice)
+	first := b.push(t, p, "1.0.0")
+	if err := b.Sign(keytest.Bob, noon); err != nil {
+		t.Fatal(err)
+	}
+	two := newUser(t, p, 2, keytest.Alice, keytest.Bob)
+	if _, err := two.pull("1.0.0"); err == nil || two.has(b.ID) {
+		t.Errorf("one signature of two is enough: %v", err)
+	}
+	alice := keytest.Alice.Public().Fingerprint()
+	b.Signatures = slices.DeleteFunc(b.Signatures, func(l sign.Line) bool { return l.Key == alice }) // what the second signer has
+	if again := b.push(t, p, "1.0.0"); again.Digest != first.Digest {
+		t.Errorf("signing makes %s of %s", again.Digest, first.Digest)
+	}
+	r, err := two.pull("1.0.0")
+	if err != nil || !two.has(b.ID) || len(r.Signatures) != 2 || r.Image.Digest != first.Digest {
+		t.Fatalf("%v, %d signatures", err, len(r.Signatures))
+	}
+	stored, err := bundle.ReadStored(t.Context(), two.Store, two.Store, b.ID)
+	if err != nil || len(stored.Signatures) != 2 {
+		t.Errorf("%v", err)
+	}
+	if found, err := r.Image.Attached(t.Context(), "application/spdx+json"); err != nil || len(found) != 1 || found[0].Parts[0].Name != "sbom.json" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if _, err := two.pull(first.Digest); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStranger: a bundle with an unknown signer is turned away with what the registry claims, before its files are read.
+func TestStranger(t *testing.T) {
+	t.Parallel()
+	d, p := place(t)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice)
+	b.push(t, p, "1.0.0")
+	u := newUser(t, p, 1, keytest.Eve)
+	d.Sent = 0
+	_, err := u.pull("1.0.0")
+	no, ok := errors.AsType[*bundle.NotAdmittedError](err)
+	if !ok || len(no.Keys) != 1 || no.Keys[0].Owner != "Alice" || !strings.HasPrefix(no.From, "oci://"+d.Host()+"/acme/deploy@sha256:") || len(no.Signatures) != 1 {
+		t.Fatalf("%+v, %v", no, err)
+	}
+	if u.has(b.ID) || d.Sent > 2000 {
+		t.Errorf("%d bytes were read", d.Sent)
+	}
+}
+
+// TestMoves: a tag goes on and never back, a version stays what it is, and a digest is asked for by itself.
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	_, p := place(t)
+	old, next := newBundle(t, "1.0.0", "old", keytest.Alice), newBundle(t, "1.1.0", "next", keytest.Alice)
+	first := old.push(t, p, "1.0.0")
+	old.push(t, p, "stable")
+	u := newUser(t, p, 1, keytest.Alice)
+	if _, err := u.pull("stable"); err != nil {
+		t.Fatal(err)
+	}
+	next.push(t, p, "stable")
+	if _, err := u.pull("stable"); err != nil {
+		t.Fatal(err)
+	}
+	old.push(t, p, "stable")
+	reason := func(err error) string {
+		if e, ok := errors.AsType[*rollback.Error](err); ok {
+			return e.Reason()
+		}
+		return ""
+	}
+	if _, err := u.pull("stable"); reason(err) != rollback.Older {
+		t.Errorf("%v", err)
+	}
+	for _, name := range []string{"1.0.0", first.Digest} {
+		if _, err := u.pull(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other := newBundle(t, "1.0.0", "another", keytest.Alice)
+	other.push(t, p, "1.0.0")
+	if _, err := u.pull("1.0.0"); reason(err) != rollback.Other || u.has(other.ID) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNewest: the newest version that is no prerelease.
+func TestNewest(t *testing.T) {
+	t.Parallel()
+	d, p := place(t)
+	if _, err := Newest(t.Context(), p); !errors.Is(err, fs.ErrNotExist) && err == nil {
+		t.Errorf("%v", err)
+	}
+	for _, c := range []struct{ tag, want string }{
+		{"latest", ""}, {"2.0.0-rc.1", "2.0.0-rc.1"}, {"1.2.0", "1.2.0"}, {"1.10.0", "1.10.0"}, {"1.9.0", "1.10.0"}, {"v3", "1.10.0"}, {"3.0.0-a", "1.10.0"}, {"1.11.0_b", "1.11.0_b"},
+	} {
+		d.Mu.Lock()
+		d.Tags[c.tag] = "sha256:" + strings.Repeat("0", 64)
+		d.Mu.Unlock()
+		got, err := Newest(t.Context(), p)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("with %s: %q, %v", c.tag, got, err)
+		}
+	}
+	if Tag("1.0.0+b") != "1.0.0_b" {
+		t.Error(Tag("1.0.0+b"))
+	}
+}
+
+// TestDocument: a document that is none, or that isn't stripped.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	_, p := place(t)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice)
+	body, err := b.Body()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"no document": "", string(b.Signatures.Append(nil)) + string(body): "signature lines", string(body) + "x": "",
+	} {
+		if _, err := p.Push(t.Context(), oci.Content{Document: []byte(text)}, "bad"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), p, "bad", bundle.VerifyOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	// What a push lacks.
+	if _, err := Push(t.Context(), p, "lost", b.Bundle, new(cas.Memory)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if _, err := Push(t.Context(), p, "a b", b.Bundle, &b.files); err == nil {
+		t.Error("a tag with a space")
+	}
+}
