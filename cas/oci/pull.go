@@ -89,10 +89,11 @@ func (m *Image) Attached(ctx context.Context, kind string) ([]Attachment, error)
 	}
 	var out []Attachment
 	for _, d := range all {
-		if d.ArtifactType != kind {
+		// Registries from before OCI 1.1 take the type of the config for the artifact's.
+		if d.ArtifactType != kind && d.ArtifactType != "" && d.ArtifactType != ocispec.MediaTypeEmptyJSON {
 			continue
 		}
-		a, err := m.attachment(ctx, d)
+		a, err := m.attachment(ctx, d, kind)
 		if err != nil {
 			if f := explain(err); f.Code != fault.Integrity && f.Code != fault.NotFound && f.Code != fault.Validation {
 				return nil, m.place.about(m.Digest, err)
@@ -104,7 +105,7 @@ func (m *Image) Attached(ctx context.Context, kind string) ([]Attachment, error)
 	return out, nil
 }
 
-func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor) (*Attachment, error) {
+func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string) (*Attachment, error) {
 	var b []byte
 	err := m.place.again(ctx, func() (err error) {
 		b, err = m.place.at.manifest(ctx, d.Digest.String())
@@ -114,7 +115,7 @@ func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor) (*Attachme
 		return nil, err
 	}
 	var in ocispec.Manifest
-	if format.Sum(b) != d.Digest.String() || json.Unmarshal(b, &in) != nil || in.ArtifactType != d.ArtifactType || in.Subject == nil ||
+	if format.Sum(b) != d.Digest.String() || json.Unmarshal(b, &in) != nil || in.ArtifactType != kind || in.Subject == nil ||
 		in.Subject.Digest != m.self.Digest || len(in.Layers) > 16 {
 		return nil, damaged(d, "not an attachment of "+m.Digest)
 	}
