@@ -3,6 +3,8 @@ package oci
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	specs "github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/osfile"
@@ -95,8 +98,9 @@ func (l *layout) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	_, err = readAll(f, d)
-	return err == nil, ctx.Err()
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(cas.Until(ctx, f), d.Size+1))
+	return err == nil && n == d.Size && "sha256:"+hex.EncodeToString(h.Sum(nil)) == d.Digest.String(), ctx.Err()
 }
 
 func (l *layout) open(_ context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	digest "github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -256,8 +257,25 @@ func (f *fetching) all(ctx context.Context, objects []cas.Info) error {
 		return err
 	}
 	defer unlock()
+	f.sweep(time.Now())
 	return f.use(ctx, need)
 }
+
+// spoolAge is how long a layer waits for the pull that goes on with it.
+const spoolAge = 7 * 24 * time.Hour
+
+// sweep removes what pulls that never went on have left.
+func (f *fetching) sweep(now time.Time) {
+	all, _ := os.ReadDir(f.spool)
+	for _, e := range all {
+		if fi, err := e.Info(); err == nil && now.Sub(fi.ModTime()) > spoolAge && format.ValidDigest("sha256:"+e.Name()) {
+			os.Remove(filepath.Join(f.spool, e.Name()))
+		}
+	}
+}
+
+// ahead is how many layers are fetched at once, or wait in the spool.
+const ahead = 4
 
 // use fetches layers ahead of the one that is unpacked.
 func (f *fetching) use(ctx context.Context, need []piece) error {
@@ -267,7 +285,7 @@ func (f *fetching) use(ctx context.Context, need []piece) error {
 	for i := range fetched {
 		fetched[i] = make(chan error, 1)
 	}
-	turns := make(chan struct{}, workers+1) // layers that are fetched, or wait for their turn
+	turns := make(chan struct{}, ahead)
 	go func() {
 		for i := range need {
 			select {

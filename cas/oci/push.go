@@ -34,8 +34,8 @@ type Pushed struct {
 	Reused int64 // bytes of blobs that were
 }
 
-// workers is how many layers are made and sent, or fetched, at once. Each needs memory for a whole one.
-const workers = 3
+// makers is how many layers are made and sent at once. Each needs memory for a whole one.
+const makers = 2
 
 // Push makes a tag name a bundle. What is there already isn't sent; the tag is the last thing to be set.
 func (p *Place) Push(ctx context.Context, c Content, tag string) (*Pushed, error) {
@@ -134,7 +134,7 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 	}
 	units := make([][]format.Descriptor, len(small)+len(large))
 	var free sync.Pool
-	err := cas.Parallel(ctx, workers, len(units), func(ctx context.Context, i int) error {
+	err := cas.Parallel(ctx, makers, len(units), func(ctx context.Context, i int) error {
 		l, ok := free.Get().(*format.Layer)
 		if !ok {
 			var err error

@@ -444,7 +444,7 @@ func TestCredentials(t *testing.T) {
 	if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.pull(t.Context(), with(Credential{User: "me", Password: "wrong"}), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthRequired {
+	if _, err := w.pull(t.Context(), with(Credential{User: "me", Password: "wrong"}), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthFailed {
 		t.Errorf("%v", err)
 	}
 	if _, err := w.pull(t.Context(), d.place(t), "1", t.TempDir()); fault.CodeOf(err) != fault.AuthRequired || strings.Contains(err.Error(), "secret") {
