@@ -3,62 +3,18 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
-
-// distribution starts the registry of the CNCF, and returns its host.
-func distribution(t *testing.T, dir string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := l.Addr().String()
-	l.Close()
-	config := filepath.Join(dir, "registry.yml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: %s\nhttp:\n  addr: %s\n", filepath.Join(dir, "registry"), host), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("docker-registry", "serve", config)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() { cmd.Process.Kill(); <-ended })
-	for {
-		resp, err := http.Get("http://" + host + "/v2/")
-		if err == nil {
-			resp.Body.Close()
-			return host
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("%v: %s", err, said.String())
-		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		}
-	}
-}
 
 // TestDistribution: a registry as it is in use, which knows no Referrers API. What is pushed there comes back on a machine with an empty
 // store; a change of one file sends little; a second signer's push changes no digest.
 func TestDistribution(t *testing.T) {
 	h := newTrustHome(t)
-	to := "oci://" + distribution(t, h.dir) + "/acme/deploy"
+	to := "oci://" + distribution(t) + "/acme/deploy"
 	project := filepath.Join(h.dir, "p")
 	write := func(name, text string) {
 		path := filepath.Join(project, filepath.FromSlash(name))
