@@ -18,6 +18,9 @@ import (
 
 // TestCutOff: wherever a push ends, the tag names nothing or all of it; wherever a pull ends, the next goes on.
 func TestCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	t.Parallel()
 	w := newWorld(t, noise(1, 30_000), noise(2, format.MinLayer+300_000))
 	for i := 1; ; i++ {
@@ -32,22 +35,28 @@ func TestCutOff(t *testing.T) {
 			}
 			return false
 		}
+		d.Mu.Lock()
 		d.Cue = cut
+		d.Mu.Unlock()
 		p := d.place(t)
 		_, err := p.Push(ctx, w.content, "1")
 		whole := err == nil
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatalf("%d: %v", i, err)
 		}
+		d.Mu.Lock()
 		d.Cue = nil
-		if d.Tags["1"] != "" {
+		d.Mu.Unlock()
+		d.Mu.Lock()
+		named, had := d.Tags["1"] != "", int64(0)
+		for _, b := range d.Blobs {
+			had += int64(len(b))
+		}
+		d.Mu.Unlock()
+		if named {
 			if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
 				t.Errorf("%d: the tag names %v", i, err)
 			}
-		}
-		had := int64(0)
-		for _, b := range d.Blobs {
-			had += int64(len(b))
 		}
 		done, err := p.Push(t.Context(), w.content, "1")
 		if err != nil || done.Reused < had && !whole {
@@ -56,11 +65,15 @@ func TestCutOff(t *testing.T) {
 
 		ctx, cancel = context.WithCancel(t.Context())
 		n.Store(0)
+		d.Mu.Lock()
 		d.Cue = cut
+		d.Mu.Unlock()
 		spool := filepath.Join(t.TempDir(), "spool")
 		m, err := w.pull(ctx, p, "1", spool)
 		cancel()
+		d.Mu.Lock()
 		d.Cue = nil
+		d.Mu.Unlock()
 		if err == nil && whole {
 			if i < 8 {
 				t.Errorf("only %d requests", i)
@@ -107,14 +120,19 @@ func TestResume(t *testing.T) {
 		for _, l := range m.Manifest.Layers {
 			whole += l.Size
 		}
+		d.Mu.Lock()
 		d.Sent = 0
+		d.Mu.Unlock()
 		release, err := m.Objects(t.Context(), w.content.Objects, new(cas.Memory), spool)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		release()
-		if d.Sent != whole-c.less {
-			t.Errorf("%s: %d bytes, want %d", name, d.Sent, whole-c.less)
+		d.Mu.Lock()
+		sent := d.Sent
+		d.Mu.Unlock()
+		if sent != whole-c.less {
+			t.Errorf("%s: %d bytes, want %d", name, sent, whole-c.less)
 		}
 	}
 }

@@ -133,7 +133,9 @@ func TestWrong(t *testing.T) {
 			if _, err := p.Push(t.Context(), w.content, "1"); err != nil {
 				t.Fatal(err)
 			}
+			d.Mu.Lock()
 			d.Cue = func(rw http.ResponseWriter, r *http.Request) bool { return c.cue(d, rw, r) }
+			d.Mu.Unlock()
 			m, err := p.Get(t.Context(), "1")
 			var store cas.Memory
 			if err == nil {
@@ -204,7 +206,9 @@ func TestSurvived(t *testing.T) {
 				t.Fatal(err)
 			}
 			var n atomic.Int64
+			d.Mu.Lock()
 			d.Cue = func(rw http.ResponseWriter, r *http.Request) bool { return cue(d, rw, r, int(n.Add(1))) }
+			d.Mu.Unlock()
 			if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
 				t.Error(err)
 			}
@@ -409,6 +413,7 @@ func TestCredentials(t *testing.T) {
 	defer elsewhere.Close()
 	d := newDouble(t)
 	var tokens atomic.Int64
+	d.Mu.Lock()
 	d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/token" {
 			if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
@@ -426,6 +431,7 @@ func TestCredentials(t *testing.T) {
 		}
 		return false
 	}
+	d.Mu.Unlock()
 	with := func(c Credential) *Place {
 		return d.place(t, func(o *Options) {
 			o.Credential = func(_ context.Context, host string) (Credential, error) {
@@ -452,6 +458,7 @@ func TestCredentials(t *testing.T) {
 	}
 	plain := d.Cue
 	for _, query := range []string{"", "?ask=1"} {
+		d.Mu.Lock()
 		d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 			if plain(rw, r) {
 				return true
@@ -461,6 +468,7 @@ func TestCredentials(t *testing.T) {
 			}
 			return isLayer(r)
 		}
+		d.Mu.Unlock()
 		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil {
 			t.Error("another blob is believed")
 		}
@@ -469,6 +477,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("sent elsewhere: %q", leaked)
 	}
 	// An upload that is to go on elsewhere.
+	d.Mu.Lock()
 	d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost {
 			rw.Header().Set("Location", elsewhere.URL+"/upload?state=hidden")
@@ -476,6 +485,7 @@ func TestCredentials(t *testing.T) {
 		}
 		return r.Method == http.MethodPost
 	}
+	d.Mu.Unlock()
 	if _, err := p.Push(t.Context(), newWorld(t, []byte("new")).content, "2"); err == nil || strings.Contains(err.Error(), "hidden") || len(leaked) > 0 {
 		t.Errorf("%v, %q", err, leaked)
 	}
@@ -528,10 +538,12 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	// From https never back to http.
+	d.Mu.Lock()
 	d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(rw, r, d.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		return true
 	}
+	d.Mu.Unlock()
 	if _, err := open("example.com", tls, true).Get(t.Context(), "1"); fault.CodeOf(err) != fault.Policy {
 		t.Errorf("%v", err)
 	}
