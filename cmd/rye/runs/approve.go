@@ -34,7 +34,7 @@ func door(a *cli.App, s *Opened) *consent.Door {
 			return nil, err
 		}
 		s.also = append(s.also, requests) // the call is yet to be made
-		d.NoWait, d.Command = true, "rye "+cli.JoinArgs(a.Args)
+		d.NoWait, d.Command = true, a.With()
 		if a.CanAsk() {
 			d.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
 				live.Question(a, q)

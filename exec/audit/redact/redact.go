@@ -129,6 +129,25 @@ func isSecretName(name string) bool {
 	return slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(name, s) })
 }
 
+// Args returns the arguments of a command, to be shown, without the values that they give to what is called a secret.
+func Args(args []string) []string {
+	out := slices.Clone(args)
+	for i, arg := range args {
+		name, value, given := strings.Cut(arg, "=")
+		if given && value != "" && isSecretName(name) {
+			out[i] = name + "=" + Mask
+			continue
+		}
+		at := strings.IndexByte(arg, '{') // of a JSON object, perhaps behind a flag
+		if v, err := jcs.Parse([]byte(arg[max(at, 0):])); at >= 0 && err == nil {
+			if b, err := jcs.Append(nil, none.Value(v)); err == nil {
+				out[i] = arg[:at] + string(b)
+			}
+		}
+	}
+	return out
+}
+
 // Digest returns the digest of a call's parameters: of their JCS, without secrets. Anyone who has the parameters and
 // knows which were secret can compute it again, but it reveals no secret.
 func (r *Redactor) Digest(params any) (cas.Digest, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -271,4 +272,14 @@ func FuzzText(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestArgs: what is called a secret isn't said again, and everything else is.
+func TestArgs(t *testing.T) {
+	given := []string{"exec", "tool:acme/x", "-p", "token=abcd", "-p", "text=a=b", "-papi_key=x", "--params", `{"password": "p", "n": 1}`, `--params={"a":{"secret":"p"}}`, "token=", "{", "secret"}
+	want := []string{"exec", "tool:acme/x", "-p", "token=" + Mask, "-p", "text=a=b", "-papi_key=" + Mask, "--params", `{"n":1,"password":"` + Mask + `"}`,
+		`--params={"a":{"secret":"` + Mask + `"}}`, "token=", "{", "secret"}
+	if got := Args(given); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
