@@ -29,6 +29,10 @@ type Options struct {
 	// Credential finds what a registry, HOST[:PORT], wants to hear. It is asked when the registry wants to know. Nil, or a zero
 	// Credential, is nothing.
 	Credential func(ctx context.Context, host string) (Credential, error)
+	// Mirrors says which registries have copies of others: HOST=MIRROR[/PREFIX], separated by spaces. They need no trust.
+	Mirrors string
+	// Left is called when a mirror fails and isn't asked any more. May be nil.
+	Left func(err error)
 	// Again is called before a retry, with the error and the pause. May be nil.
 	Again func(err error, in time.Duration)
 	// Progress is called by several goroutines with the bytes of objects that were sent or used. May be nil.
@@ -46,6 +50,7 @@ type Place struct {
 	Reference Reference // without tag and digest
 	options   Options
 	at        place
+	mirrors   []*mirror
 }
 
 // A place keeps blobs and manifests. What it hands out isn't checked, except for where it stops.
@@ -70,7 +75,17 @@ func Open(r Reference, o Options) (*Place, error) {
 		p.at = &layout{dir: cmp.Or(o.Dir, r.Dir)}
 		return p, nil
 	}
-	var err error
+	mirrors, err := mirrorsOf(r, o.Mirrors)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mirrors {
+		at, err := newRepository(m, &p.options)
+		if err != nil {
+			return nil, err
+		}
+		p.mirrors = append(p.mirrors, &mirror{Reference: m, at: at})
+	}
 	p.at, err = newRepository(r, &p.options)
 	return p, err
 }
@@ -87,8 +102,8 @@ func (p *Place) Source() Reference {
 // Tags lists the tags that the place has, those of OCI's own use left out.
 func (p *Place) Tags(ctx context.Context) ([]string, error) {
 	var all []string
-	err := p.again(ctx, func() (err error) {
-		all, err = p.at.tags(ctx)
+	err := p.look(ctx, func(at place) (err error) {
+		all, err = at.tags(ctx)
 		return err
 	})
 	return all, p.about("", err)
@@ -177,8 +192,8 @@ func damaged(d ocispec.Descriptor, why string) *fault.Error {
 
 // get reads a blob into memory.
 func (p *Place) get(ctx context.Context, d ocispec.Descriptor) (b []byte, err error) {
-	err = p.again(ctx, func() error {
-		r, _, err := p.at.open(ctx, d, 0)
+	err = p.read(ctx, func(at place) error {
+		r, _, err := at.open(ctx, d, 0)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -43,23 +44,33 @@ func (m *Image) Place() *Place { return m.place }
 // Look reads the manifest that a tag or a digest names, and nothing else: the digest that it has, and what it says of the
 // document.
 func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
-	var b []byte
-	err := p.again(ctx, func() (err error) {
-		b, err = p.at.manifest(ctx, name)
-		return err
-	})
+	b, err := p.manifest(ctx, name)
 	if err != nil {
 		return nil, p.about(name, err)
 	}
 	m := &Image{Digest: format.Sum(b), place: p}
-	if format.ValidDigest(name) && name != m.Digest {
-		return nil, p.about(name, damaged(ocispec.Descriptor{Digest: digest.Digest(name)}, "found "+m.Digest))
-	}
 	if m.Manifest, err = format.ParseManifest(b); err != nil {
 		return nil, p.about(name, err)
 	}
 	m.ID, m.self = m.Manifest.Document.Digest, blob(ocispec.MediaTypeImageManifest, b)
 	return m, nil
+}
+
+// manifest reads a manifest by its tag or digest. That digest it has.
+func (p *Place) manifest(ctx context.Context, name string) (b []byte, err error) {
+	byDigest := format.ValidDigest(name)
+	ask := func(at place) (err error) {
+		if b, err = at.manifest(ctx, name); err == nil && byDigest && format.Sum(b) != name {
+			err = damaged(ocispec.Descriptor{Digest: digest.Digest(name)}, "found "+format.Sum(b))
+		}
+		return err
+	}
+	if byDigest {
+		err = p.read(ctx, ask)
+	} else {
+		err = p.look(ctx, ask)
+	}
+	return b, err
 }
 
 // Get reads the manifest that a tag or a digest names, and the document. The manifest is asked for once: what comes later is
@@ -107,16 +118,12 @@ func (m *Image) Attached(ctx context.Context, kind string) ([]Attachment, error)
 }
 
 func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string) (*Attachment, error) {
-	var b []byte
-	err := m.place.again(ctx, func() (err error) {
-		b, err = m.place.at.manifest(ctx, d.Digest.String())
-		return err
-	})
+	b, err := m.place.manifest(ctx, d.Digest.String())
 	if err != nil {
 		return nil, err
 	}
 	var in ocispec.Manifest
-	if format.Sum(b) != d.Digest.String() || json.Unmarshal(b, &in) != nil || in.ArtifactType != kind || in.Subject == nil ||
+	if json.Unmarshal(b, &in) != nil || in.ArtifactType != kind || in.Subject == nil ||
 		in.Subject.Digest != m.self.Digest || len(in.Layers) > 16 {
 		return nil, damaged(d, "not an attachment of "+m.Digest)
 	}
@@ -333,17 +340,17 @@ func (f *fetching) fetch(ctx context.Context, d format.Descriptor) error {
 	}
 	defer file.Close()
 	at := d.Blob()
-	again := true // what an earlier process left may be anything: then once more from the start
-	return f.while(ctx, file, func() error {
+	fresh := false // what an earlier process or a mirror left may be anything: then once more from the start
+	return f.while(ctx, file, func(from place) error {
 		for {
-			err := f.rest(ctx, file, at)
-			if err == nil || fault.CodeOf(err) != fault.Integrity || !again {
+			err := f.rest(ctx, file, from, at)
+			if err == nil || fault.CodeOf(err) != fault.Integrity {
 				return err
 			}
-			again = false
-			if err := file.Truncate(0); err != nil {
-				return err
+			if bad := file.Truncate(0); bad != nil || fresh {
+				return cmp.Or(bad, err)
 			}
+			fresh = true
 		}
 	})
 }
@@ -352,9 +359,9 @@ func (f *fetching) fetch(ctx context.Context, d format.Descriptor) error {
 const minStep = 256 << 10
 
 // while tries something again as often as it may, and for as long as it makes the file longer.
-func (f *fetching) while(ctx context.Context, file *os.File, try func() error) error {
+func (f *fetching) while(ctx context.Context, file *os.File, try func(from place) error) error {
 	for had := int64(-minStep); ; {
-		err := f.place.again(ctx, try)
+		err := f.place.read(ctx, try)
 		if err == nil || ctx.Err() != nil || !guard.Passing(err) {
 			return err
 		}
@@ -367,7 +374,7 @@ func (f *fetching) while(ctx context.Context, file *os.File, try func() error) e
 }
 
 // rest fetches what the file lacks, and hashes all of it.
-func (f *fetching) rest(ctx context.Context, file *os.File, d ocispec.Descriptor) error {
+func (f *fetching) rest(ctx context.Context, file *os.File, from place, d ocispec.Descriptor) error {
 	h := sha256.New()
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -380,12 +387,12 @@ func (f *fetching) rest(ctx context.Context, file *os.File, d ocispec.Descriptor
 		return damaged(d, "too long")
 	}
 	if have < d.Size || d.Size == 0 {
-		r, from, err := f.place.at.open(ctx, d, have)
+		r, begin, err := from.open(ctx, d, have)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		if from != have {
+		if begin != have {
 			h.Reset()
 			if err := file.Truncate(0); err != nil {
 				return err
@@ -394,13 +401,13 @@ func (f *fetching) rest(ctx context.Context, file *os.File, d ocispec.Descriptor
 				return err
 			}
 		}
-		n, err := io.Copy(io.MultiWriter(file, h), io.LimitReader(cas.Until(ctx, r), d.Size-from+1))
+		n, err := io.Copy(io.MultiWriter(file, h), io.LimitReader(cas.Until(ctx, r), d.Size-begin+1))
 		switch {
 		case err != nil:
 			return err
-		case from+n < d.Size:
+		case begin+n < d.Size:
 			return io.ErrUnexpectedEOF
-		case from+n > d.Size:
+		case begin+n > d.Size:
 			return damaged(d, fmt.Sprintf("more than %d bytes", d.Size))
 		}
 	}

@@ -342,8 +342,8 @@ func (u *push) refer(ctx context.Context, subject, self ocispec.Descriptor, text
 }
 
 func (p *Place) listed(ctx context.Context, subject ocispec.Descriptor) (all []ocispec.Descriptor, err error) {
-	err = p.again(ctx, func() error {
-		all, err = p.at.referrers(ctx, subject)
+	err = p.look(ctx, func(at place) error {
+		all, err = at.referrers(ctx, subject)
 		return err
 	})
 	return all, err

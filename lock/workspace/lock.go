@@ -194,8 +194,8 @@ func (l *Lock) connect(store install.Store) (err error) {
 		if o.Git, err = l.git(client); err != nil {
 			return err
 		}
-		o.Fetch, o.OCI.Transport = client, client.Transport()
-		o.OCI.PlainHTTP, o.OCI.Credential, o.OCI.Again = l.PlainHTTP, l.Credential, l.Retried
+		o.Fetch, o.OCI = client, l.OCI
+		o.OCI.Transport, o.OCI.PlainHTTP, o.OCI.Again = client.Transport(), l.PlainHTTP, l.Retried
 	}
 	image := func(r ryeyaml.Requirement) bool { _, is := r.Source.OCI(); return is }
 	if l.Cache.Err == nil {

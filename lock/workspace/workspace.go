@@ -28,8 +28,8 @@ type Options struct {
 	AllowUser bool                             // the user's space counts in a project with rye.yaml too
 	Bundles   []lockfile.Bundle                // they count instead of the lock's, while a new lock is made
 	Git       func(project string) git.Options // how git is run; nil: git repositories are no sources
-	// Credential finds what a registry wants to hear; nil: nothing is known for any.
-	Credential func(ctx context.Context, host string) (oci.Credential, error)
+	// OCI says how registries are asked: its Credential, Mirrors and Left count.
+	OCI oci.Options
 
 	// What the user may want to know. Any of them may be nil; Open makes those but Extractors and Retried callable.
 	Warn       func(what string, err error)      // something is left out; err may be nil

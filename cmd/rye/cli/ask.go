@@ -18,6 +18,7 @@ const (
 	EnvTrust      = "RYE_TRUST"
 	EnvKey        = "RYE_KEY"
 	EnvPassphrase = "RYE_KEY_PASSPHRASE"
+	EnvMirrors    = "RYE_MIRRORS" // of registries
 )
 
 // hiddenLine returns a function that reads a line from the terminal f without showing it, nil if f is none.

@@ -59,6 +59,7 @@ func variables() []variableLine {
 	return []variableLine{
 		{"RYE_STORE", "the directory of the object store, unless --store is given"},
 		{EnvOffline, "any value but 0 and false: never use the network, like --offline"},
+		{EnvMirrors, "mirrors of OCI registries, asked first: HOST=MIRROR[/PREFIX], separated by spaces"},
 		{EnvTrust, "the id (blake3:…) of the project's policy.yaml, to use instead of your own policy"},
 		{EnvKey, "the private key (PEM) to sign with, unless --key is given"},
 		{EnvPassphrase, "the passphrase of private keys, instead of a question"},

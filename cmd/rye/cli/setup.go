@@ -155,7 +155,7 @@ func (a *App) Enter(dir string) error {
 
 // ownVariables lists the variables with our prefix that have an effect.
 func ownVariables() []string {
-	return []string{"RYE_STORE", EnvOffline, EnvTrust, EnvKey, EnvPassphrase, "RYE_THREAD"}
+	return []string{"RYE_STORE", EnvOffline, EnvMirrors, EnvTrust, EnvKey, EnvPassphrase, "RYE_THREAD"}
 }
 
 // RefuseUnknown refuses an unknown RYE_ variable: it may be misspelt, or meant for a newer rye.

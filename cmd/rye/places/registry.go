@@ -21,7 +21,9 @@ func Registry(a *cli.App, text string, p *cli.Progress) (*oci.Place, oci.Referen
 	if err != nil {
 		return nil, ref, err
 	}
-	o := oci.Options{PlainHTTP: a.Globals.PlainHTTP, Progress: p.Add, Credential: RegistryCredential(a), Again: func(err error, in time.Duration) { AskedAgain(a, err, in) }}
+	o := registryOptions(a)
+	o.PlainHTTP, o.Progress = a.Globals.PlainHTTP, p.Add
+	o.Again = func(err error, in time.Duration) { AskedAgain(a, err, in) }
 	switch {
 	case ref.Dir != "":
 		dir := a.Absolute(cli.Setting{Value: ref.Dir})
@@ -55,8 +57,22 @@ func RegistrySecret(host string) (string, error) {
 	return name, nil
 }
 
-// RegistryCredential finds what registries want to hear: by rye auth set, else in the configuration of docker.
-func RegistryCredential(a *cli.App) func(ctx context.Context, host string) (oci.Credential, error) {
+// registryOptions says how registries are asked by this user.
+func registryOptions(a *cli.App) oci.Options {
+	return oci.Options{Credential: registryCredential(a), Mirrors: a.Env(cli.EnvMirrors),
+		Left: func(err error) { a.Term.Note("%v; going on without this mirror", err) }}
+}
+
+// MirrorSetting says which registries have mirrors.
+func MirrorSetting(a *cli.App) cli.Setting {
+	if v := a.Env(cli.EnvMirrors); v != "" {
+		return cli.Setting{Value: v, Origin: cli.EnvMirrors}
+	}
+	return cli.Setting{Value: "none", Origin: "default"}
+}
+
+// registryCredential finds what registries want to hear: by rye auth set, else in the configuration of docker.
+func registryCredential(a *cli.App) func(ctx context.Context, host string) (oci.Credential, error) {
 	return func(ctx context.Context, host string) (oci.Credential, error) {
 		name, err := RegistrySecret(host)
 		if err == nil {

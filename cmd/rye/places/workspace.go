@@ -59,7 +59,7 @@ func Options(a *cli.App) workspace.Options {
 		Extractors: func(ignored []*ai.ItemError) { WarnExtractors(a, ignored) },
 		Retried:    func(err error, in time.Duration) { AskedAgain(a, err, in) },
 		Git:        session.Git(MachineHost(a)),
-		Credential: RegistryCredential(a),
+		OCI:        registryOptions(a),
 	}
 }
 

@@ -53,6 +53,7 @@ func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	add("color", colorSetting(a), "--no-color", "NO_COLOR", "CLICOLOR_FORCE", "TERM")
 	add("progress", progressSetting(a), "TERM", "CI")
 	add("offline", a.Offline(), "--offline", cli.EnvOffline)
+	add("mirrors", places.MirrorSetting(a), cli.EnvMirrors)
 	add("yes", flagSetting(a.Globals.Yes, "--yes"), "--yes")
 	add("json", flagSetting(a.Globals.JSON, "--json"), "--json")
 	add("quiet", flagSetting(a.Globals.Quiet, "--quiet"), "--quiet")

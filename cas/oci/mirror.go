@@ -1,0 +1,71 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// A mirror has copies of what a repository has. What a digest names is the same wherever it comes from, so that a mirror is asked
+// first. What a tag names, and what refers to a manifest, the registry itself knows best.
+type mirror struct {
+	Reference
+	at   place
+	left atomic.Bool // it failed once
+}
+
+// mirrorsOf returns the mirrors of a repository, as Options.Mirrors says.
+func mirrorsOf(r Reference, text string) (all []Reference, err error) {
+	for word := range strings.FieldsSeq(text) {
+		host, to, _ := strings.Cut(word, "=")
+		m, err := ParseReference(Scheme + to + "/x")
+		if host == "" || err != nil || m.Tag != "" || m.Digest != "" {
+			return nil, fault.New(fault.Config, "invalid mirror %q: expected HOST=MIRROR[/PREFIX]", fault.Clip(word, 200)).On("mirror", fault.Clip(word, 200)).
+				Try("rye docs oci")
+		}
+		if strings.EqualFold(host, r.Host) {
+			m.Name = strings.TrimSuffix(m.Name, "x") + r.Name
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
+// read reads what a digest names. f checks it, so that a mirror with something else is one that has failed.
+func (p *Place) read(ctx context.Context, f func(at place) error) error {
+	if err := p.fromMirrors(ctx, f); err == nil || ctx.Err() != nil {
+		return err
+	}
+	return p.again(ctx, func() error { return f(p.at) })
+}
+
+// look asks for what may change. Where the registry can't be asked, mirrors know what they once saw.
+func (p *Place) look(ctx context.Context, f func(at place) error) error {
+	err := p.again(ctx, func() error { return f(p.at) })
+	if err == nil || ctx.Err() != nil || explain(err).Code == fault.NotFound || p.fromMirrors(ctx, f) != nil {
+		return err
+	}
+	return nil
+}
+
+var errNoMirror = errors.New("no mirror has it")
+
+// fromMirrors asks each mirror once, and none again that has failed. One that only lacks something has not.
+func (p *Place) fromMirrors(ctx context.Context, f func(at place) error) error {
+	for _, m := range p.mirrors {
+		if m.left.Load() {
+			continue
+		}
+		err := f(m.at)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if why := explain(err); why.Code != fault.NotFound && m.left.CompareAndSwap(false, true) && p.options.Left != nil {
+			p.options.Left(fault.Wrap(why, "%s: %s", m.Reference, why.Text))
+		}
+	}
+	return errNoMirror
+}
