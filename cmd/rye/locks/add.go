@@ -29,7 +29,7 @@ import (
 )
 
 type addRun struct {
-	Name  string   `arg:"" help:"Bundle's id, its oci:// reference, or an item's ref; ID@RANGE limits a bundle's versions."`
+	Name  string   `arg:"" help:"Bundle's id or oci:// reference, or an item's ref; ID@RANGE limits versions."`
 	From  string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL, git+https: or oci:// repository of this bundle."`
 	Index string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
 	Sign  []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`

@@ -15,7 +15,7 @@ func Commands() []cli.Command {
 			New: func() cli.Runner { return new(bundlePushRun) }, Schema: "bundle-push/1", Output: bundlePushed{},
 		},
 		{
-			Path: "bundle pull", Quiet: true, Group: "bundles", Help: "Pull a bundle from an OCI registry or image layout into the store.",
+			Path: "bundle pull", Quiet: true, Group: "bundles", Help: "Pull a bundle from an OCI registry or image layout.",
 			More: "It is verified as by rye bundle import, and what the store has already is not fetched again. Without a tag, it takes the newest " +
 				"version. A tag that goes back to an earlier version, or names another bundle under the same version, is refused. To use the bundle, " +
 				"run rye bundle install.\n\nExamples:\n\n    rye bundle pull oci://registry.example.com/acme/deploy:1.4.0\n" +
