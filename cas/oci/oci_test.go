@@ -89,7 +89,11 @@ func places(t *testing.T) map[string]*Place {
 // TestPushPull: what is pushed comes back, everywhere under the same digest; a second push sends nothing.
 func TestPushPull(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil, []byte("a"), []byte("b"), []byte("a"), noise(1, 5<<20), noise(2, 100_000), noise(3, 20<<20))
+	large := 20 << 20
+	if testing.Short() {
+		large = 9 << 20
+	}
+	w := newWorld(t, nil, []byte("a"), []byte("b"), []byte("a"), noise(1, 5<<20), noise(2, 100_000), noise(3, large))
 	digests := map[string]bool{}
 	for name, p := range places(t) {
 		done, err := p.Push(t.Context(), w.content, "1.0.0")

@@ -345,6 +345,9 @@ func TestReuse(t *testing.T) {
 // TestChange: a change in a large object, and a small one more, send the layers beside them.
 func TestChange(t *testing.T) {
 	t.Parallel()
+	if testing.Short() { // TestPushPull has the same goroutines
+		t.Skip("many megabytes")
+	}
 	big := noise(7, 48<<20)
 	w := newWorld(t, big, noise(8, 1<<20))
 	d := newDouble(t)

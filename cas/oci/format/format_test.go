@@ -81,6 +81,9 @@ func layersOf(t testing.TB, objects ...[]byte) (infos []cas.Info, all []Descript
 // TestGolden: the bytes of a manifest, and of its layers by their digests, never change.
 func TestGolden(t *testing.T) {
 	t.Parallel()
+	if testing.Short() { // one goroutine cuts many megabytes
+		t.Skip("nothing meets here")
+	}
 	document := []byte("rye: \"bundle/2\"\n")
 	_, layers, _ := layersOf(t, []byte("a"), bytes.Repeat([]byte("ab"), 1000), noise(1, 3<<20), noise(2, 3<<20), noise(3, 30<<20))
 	m := Manifest{Document: Descriptor{SHA256: Sum(document), Size: int64(len(document)), Digest: cas.Sum(document), Length: int64(len(document))},
@@ -104,6 +107,9 @@ func TestGolden(t *testing.T) {
 // TestCut: layers have 4 to 16 MiB, but for the last ones; a change moves no boundary elsewhere.
 func TestCut(t *testing.T) {
 	t.Parallel()
+	if testing.Short() { // one goroutine cuts many megabytes
+		t.Skip("nothing meets here")
+	}
 	var objects [][]byte
 	for i := range 3000 {
 		objects = append(objects, fmt.Appendf(noise(byte(i), 20_000), "%d", i))
@@ -142,6 +148,9 @@ func TestCut(t *testing.T) {
 // TestCutPlaces: wherever the reads of an object end, its layers do not.
 func TestCutPlaces(t *testing.T) {
 	t.Parallel()
+	if testing.Short() { // one goroutine cuts many megabytes
+		t.Skip("nothing meets here")
+	}
 	b := noise(4, 18<<20)
 	cuts := func(step int) (places []int) {
 		c := NewCutter()
