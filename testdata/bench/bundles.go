@@ -13,7 +13,8 @@ import (
 // same tree, which neither checks nor signs, for making one; for making it again when nothing changed the same again, and
 // what only asks for the state of each file; for verifying one b3sum, which only hashes.
 //
-// The corpora are plain trees: a bundle.yaml that takes in everything makes a bundle of assets of each.
+// The corpora are plain trees: a bundle.yaml that takes in everything makes a bundle of assets of each, and an empty .ai makes
+// a project.
 func (b *bench) bundleJobs(ctx context.Context, r row) ([]job, error) {
 	what, letter, _ := strings.Cut(r.on, ".")
 	if err := b.corpus(ctx, letter); err != nil {
@@ -29,7 +30,7 @@ func (b *bench) bundleJobs(ctx context.Context, r row) ([]job, error) {
 	key := rye()
 	key.argv = []string{b.rye, "key", "new"}
 	const recipe = `printf 'id: bench\nversion: 1.0.0\nassets: ["**"]\n' >"$0/bundle.yaml"`
-	once := []command{cmd("mkdir", home), cmd("cp", "-a", src, project), cmd("sh", "-c", recipe, project), key}
+	once := []command{cmd("mkdir", home), cmd("cp", "-a", src, project), cmd("mkdir", filepath.Join(project, ".ai")), cmd("sh", "-c", recipe, project), key}
 	// Whoever trusts what a file's times say waits until they are no longer those of this moment.
 	settle := cmd("sleep", "3")
 	create := rye("create", "-q")
@@ -37,7 +38,7 @@ func (b *bench) bundleJobs(ctx context.Context, r row) ([]job, error) {
 	var jobs []job
 	switch what {
 	case "create":
-		j.fresh = []string{store, filepath.Join(home, "cache"), filepath.Join(project, ".ai")}
+		j.fresh = []string{store, filepath.Join(home, "cache"), filepath.Join(project, ".ai", "bundles")}
 		j.run = []command{create}
 		jobs = []job{j, b.putJob(letter, false), pipeJob(src, at+".tar.zst")}
 		jobs = append(jobs, b.others(r, "import", letter)...)
