@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -288,7 +289,7 @@ func (c *comparer) keywords(path string, l, r node) effect {
 	e |= c.union(path, "oneOf", l, r, from, to)
 	e |= c.conditions(path, l, r, from, to)
 	for _, name := range names(from, to) {
-		if !known[name] && !isAnnotation(name) {
+		if !known()[name] && !isAnnotation(name) {
 			e |= c.opaque(path, name, from, to)
 		}
 	}
@@ -296,7 +297,7 @@ func (c *comparer) keywords(path string, l, r node) effect {
 }
 
 // known has the keywords that are compared by their meaning; others are opaque.
-var known = func() map[string]bool {
+var known = sync.OnceValue(func() map[string]bool {
 	m := map[string]bool{}
 	for _, name := range []string{"type", "nullable", "enum", "const",
 		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
@@ -309,7 +310,7 @@ var known = func() map[string]bool {
 		m[name] = true
 	}
 	return m
-}()
+})
 
 // typesAndValues compares "type", "nullable", "enum" and "const".
 func (c *comparer) typesAndValues(path string, l, r node, from, to map[string]any) (e effect) {

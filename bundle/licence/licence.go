@@ -157,10 +157,10 @@ func (r *reader) term(depth int) *Expression {
 		return nil
 	}
 	word := strings.ToLower(r.take())
-	name, later := known[word], ""
+	name, later := known()[word], ""
 	if name == "" {
 		if word, plus := strings.CutSuffix(word, "+"); plus {
-			name, later = known[word], "+"
+			name, later = known()[word], "+"
 		}
 	}
 	if name == "" {
@@ -168,7 +168,7 @@ func (r *reader) term(depth int) *Expression {
 	}
 	e := &Expression{Name: name + later}
 	if r.next("WITH") {
-		if e.Exception = exceptions[strings.ToLower(r.take())]; e.Exception == "" {
+		if e.Exception = exceptions()[strings.ToLower(r.take())]; e.Exception == "" {
 			return nil
 		}
 	}

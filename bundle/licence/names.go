@@ -1,6 +1,9 @@
 package licence
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // known are identifiers of licences on SPDX's list that are in use, deprecated ones too.
 var known = set(`0BSD AFL-3.0 AGPL-1.0 AGPL-3.0 AGPL-3.0-only AGPL-3.0-or-later Apache-1.1 Apache-2.0 Artistic-2.0 BSD-1-Clause
@@ -16,10 +19,12 @@ var known = set(`0BSD AFL-3.0 AGPL-1.0 AGPL-3.0 AGPL-3.0-only AGPL-3.0-or-later 
 var exceptions = set(`Autoconf-exception-3.0 Bison-exception-2.2 Classpath-exception-2.0 GCC-exception-3.1 LLVM-exception`)
 
 // set returns words by their lower case: the case of identifiers has no meaning.
-func set(words string) map[string]string {
-	m := map[string]string{}
-	for w := range strings.FieldsSeq(words) {
-		m[strings.ToLower(w)] = w
-	}
-	return m
+func set(words string) func() map[string]string {
+	return sync.OnceValue(func() map[string]string {
+		m := map[string]string{}
+		for w := range strings.FieldsSeq(words) {
+			m[strings.ToLower(w)] = w
+		}
+		return m
+	})
 }

@@ -95,8 +95,8 @@ func (d *Directive) text(typed string) string {
 			b.WriteString("\n")
 		}
 	}
-	b.WriteString(fillable.ReplaceAllStringFunc(strings.Trim(d.Body, "\n"), func(place string) string {
-		name := fillable.FindStringSubmatch(place)[1]
+	b.WriteString(fillable().ReplaceAllStringFunc(strings.Trim(d.Body, "\n"), func(place string) string {
+		name := fillable().FindStringSubmatch(place)[1]
 		if slices.ContainsFunc(d.Inputs, func(in Input) bool { return in.Name == name }) {
 			return "`" + name + "`"
 		}

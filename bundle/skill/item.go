@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/ai/model"
 )
@@ -43,13 +44,17 @@ func NameOf(ref model.Ref) (string, bool) {
 	return path.Base(path.Dir(ref.ID)), true
 }
 
-var version = regexp.MustCompile(`^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$`)
+var version = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$`)
+})
 
 // fillable is the place of an input in a prompt.
-var fillable = regexp.MustCompile(`\{input:([A-Za-z0-9_.-]+)(?:[?:][^{}\n]*)?\}`)
+var fillable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{input:([A-Za-z0-9_.-]+)(?:[?:][^{}\n]*)?\}`)
+})
 
 func (s *Skill) version() string {
-	if version.MatchString(s.Version) {
+	if version().MatchString(s.Version) {
 		return s.Version
 	}
 	return "1.0.0"

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -67,7 +68,9 @@ type rows struct {
 	newest time.Time
 }
 
-var isID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+var isID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+})
 
 // Take implements book.Total.
 func (r *rows) Take(text []byte) error {
@@ -78,7 +81,7 @@ func (r *rows) Take(text []byte) error {
 		return err
 	}
 	q := e.Request
-	if q == nil || !isID.MatchString(q.ID) || !slices.Contains(States, q.State) || q.Kind != Call && q.Kind != Gate || q.Span < 0 {
+	if q == nil || !isID().MatchString(q.ID) || !slices.Contains(States, q.State) || q.Kind != Call && q.Kind != Gate || q.Span < 0 {
 		return errors.New("not a request for an approval")
 	}
 	if was := r.byID[q.ID]; was != nil && was.State != q.State && !slices.Contains(next[was.State], q.State) {
@@ -343,7 +346,7 @@ const maxSealed = 80 << 20
 
 // Read implements Approvals.
 func (l *Local) Read(_ context.Context, id string, p Part) ([]byte, error) {
-	if !isID.MatchString(id) {
+	if !isID().MatchString(id) {
 		return nil, fs.ErrNotExist
 	}
 	f, err := osfile.OpenPrivate(l.sealed(id, p), true)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -85,12 +86,14 @@ func numberText(v any) []byte {
 }
 
 // plain are texts that need no quotes; words are those of them that mean something else.
-var plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
+var plain = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
+})
 
 var words = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 func scalarText(s string) string {
-	if plain.MatchString(s) && !slices.Contains(words, strings.ToLower(s)) {
+	if plain().MatchString(s) && !slices.Contains(words, strings.ToLower(s)) {
 		return s
 	}
 	var b strings.Builder

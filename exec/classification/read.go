@@ -2,7 +2,6 @@ package classification
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +75,11 @@ func (r *reader) keys(v *value.Value, field string, keys ...string) {
 	}
 }
 
-var validID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+// validID reports whether an id is a letter and at most 63 letters, digits, _ and -.
+func validID(id string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	return id != "" && len(id) <= 64 && strings.Contains(letters, id[:1]) && strings.Trim(id, letters+"0123456789_-") == ""
+}
 
 func (r *reader) pattern(v *value.Value, field string) (p pattern) {
 	if !r.object(v, field, "id", "name", "category", "retryable", "match", "retry_policy", "action") {
@@ -85,7 +88,7 @@ func (r *reader) pattern(v *value.Value, field string) (p pattern) {
 	p.Class = r.class(v, field)
 	p.ID, p.Name = v.Get("id").String(), v.Get("name").String()
 	switch {
-	case !validID.MatchString(p.ID):
+	case !validID(p.ID):
 		r.Bad(v, in(field, "id"), "invalid id %q: expected a letter, then at most 63 letters, digits, _ and -", p.ID)
 	case r.ids[p.ID]:
 		r.Bad(v, in(field, "id"), "%q is used twice", p.ID)

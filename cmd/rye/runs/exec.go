@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -292,7 +293,7 @@ func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error
 		lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
 		f.Because(lines[max(0, len(lines)-fault.MaxLines):]...)
 	}
-	if blocked.MatchString(r.Failure) {
+	if blocked().MatchString(r.Failure) {
 		f.Because("the sandbox may have refused this: --dry-run lists what the tool may read, write and reach").Try(fault.Command("rye exec", ref) + " --dry-run")
 		if p.Stranger {
 			f.Try("rye docs policy")
@@ -309,8 +310,10 @@ func answered(v any) bool {
 }
 
 // blocked matches what programs print when the sandbox refuses something.
-var blocked = regexp.MustCompile(`(?i)permission denied|not permitted|read-only file system|network is unreachable|name resolution|address family not|` +
-	`tunnel failed|isn't granted|\b(EACCES|EPERM|EROFS|ENETUNREACH|EAI_AGAIN|EAFNOSUPPORT)\b`)
+var blocked = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)permission denied|not permitted|read-only file system|network is unreachable|name resolution|address family not|` +
+		`tunnel failed|isn't granted|\b(EACCES|EPERM|EROFS|ENETUNREACH|EAI_AGAIN|EAFNOSUPPORT)\b`)
+})
 
 // shortDigest is a digest as people compare it.
 func shortDigest(d cas.Digest) string { return "blake3:" + d.Short() }

@@ -132,7 +132,7 @@ func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool, t
 			}
 			seen[e.thread] = true
 			for _, t := range tables {
-				to = append(to, t.Thread(epoch.ReplaceAllString(e.thread, ""), s.v1))
+				to = append(to, t.Thread(epoch().ReplaceAllString(e.thread, ""), s.v1))
 			}
 		}
 		for _, t := range to {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -97,7 +98,9 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // epoch ends the ids of rye 1.
-var epoch = regexp.MustCompile(`-[0-9]+$`)
+var epoch = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`-[0-9]+$`)
+})
 
 // read reads what the header says.
 func (o *overview) read(ctx context.Context, s *source) error {
@@ -110,7 +113,7 @@ func (o *overview) read(ctx context.Context, s *source) error {
 		return nil
 	})
 	if o.Directive == "" {
-		o.Directive = epoch.ReplaceAllString(o.Thread, "")
+		o.Directive = epoch().ReplaceAllString(o.Thread, "")
 	}
 	return err
 }

@@ -341,7 +341,9 @@ func (x *call) broken(said string, err error) (failure, ended string) {
 }
 
 // malformed is what encoding/json says of a value of the wrong type, with Go's names for it.
-var malformed = regexp.MustCompile(`(?s)json: cannot unmarshal .*? into Go (?:struct field \S*?\.((?:[a-z0-9_]\w*\.)*[a-z0-9_]\w*)|value) of type \S+`)
+var malformed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)json: cannot unmarshal .*? into Go (?:struct field \S*?\.((?:[a-z0-9_]\w*\.)*[a-z0-9_]\w*)|value) of type \S+`)
+})
 
 // unsent is the text of the SDK's error for a request that its transport didn't pass on.
 const unsent = "rejected by transport"
@@ -351,7 +353,7 @@ func (x *call) explained(err error) string {
 	if failed, ok := errors.AsType[*url.Error](err); ok { // whose text has all of the address, which may be secret
 		return clean("no connection: " + failed.Err.Error())
 	}
-	text := malformed.ReplaceAllString(strings.ReplaceAll(err.Error(), unsent+": ", ""), `the answer is malformed: ${1} has another type than MCP says`)
+	text := malformed().ReplaceAllString(strings.ReplaceAll(err.Error(), unsent+": ", ""), `the answer is malformed: ${1} has another type than MCP says`)
 	text = strings.ReplaceAll(text, "malformed:  has", "malformed: it has")
 	if _, rest, ok := strings.Cut(text, `: sending "`); ok {
 		_, text, _ = strings.Cut(rest, `": `)

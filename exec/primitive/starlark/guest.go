@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -236,7 +237,9 @@ type failure struct{ reason string }
 func (e *failure) Error() string { return e.reason }
 
 // repeated matches the interpreter's errors about a string or list that would be too long.
-var repeated = regexp.MustCompile(`\b(excessive repeat \(\d+ \* \d+ elements\)|repeat count \d+ too large)$`)
+var repeated = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(excessive repeat \(\d+ \* \d+ elements\)|repeat count \d+ too large)$`)
+})
 
 // failed returns why a script failed, and what ended it.
 func (p *Program) failed(err error) (reason, ended string) {
@@ -251,7 +254,7 @@ func (p *Program) failed(err error) (reason, ended string) {
 		return own.reason, ""
 	case ofFile:
 		return file.Error(), "" // the path is more often the caller's than the script's
-	case repeated.MatchString(reason):
+	case repeated().MatchString(reason):
 		return "", "memory"
 	case evaluated:
 		at, depth := position(e)

@@ -4,18 +4,21 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // filled matches what an input fills in.
-var filled = regexp.MustCompile(`\{input:([A-Za-z0-9_.-]+)(\?|:[^{}]*)?\}`)
+var filled = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{input:([A-Za-z0-9_.-]+)(\?|:[^{}]*)?\}`)
+})
 
 // Fill fills inputs into a text. A name that no input has, and that says nothing of that, stays as it is.
 func Fill(text string, inputs map[string]any) string {
-	return filled.ReplaceAllStringFunc(text, func(whole string) string {
-		m := filled.FindStringSubmatch(whole)
+	return filled().ReplaceAllStringFunc(text, func(whole string) string {
+		m := filled().FindStringSubmatch(whole)
 		v, ok := inputs[m[1]]
 		switch otherwise, given := strings.CutPrefix(m[2], ":"); {
 		case ok && v != nil:
@@ -46,20 +49,22 @@ func Prompt(m *model.Model) string {
 	if body := strings.TrimSpace(m.Body); body != "" {
 		return body
 	}
-	steps := outer.ReplaceAllString(m.Fields.Get("content").String(), "")
-	for _, e := range declarations {
+	steps := outer().ReplaceAllString(m.Fields.Get("content").String(), "")
+	for _, e := range declarations() {
 		steps = e.ReplaceAllString(steps, "")
 	}
 	return strings.TrimSpace(steps)
 }
 
 // outer matches the tags of the directive itself.
-var outer = regexp.MustCompile(`</?directive\b[^>]*>`)
+var outer = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`</?directive\b[^>]*>`)
+})
 
 // declarations match the elements that say something about a directive, and comments.
-var declarations = func() (all []*regexp.Regexp) {
+var declarations = sync.OnceValue(func() (all []*regexp.Regexp) {
 	for _, name := range []string{"metadata", "description", "inputs", "outputs", "hooks"} {
 		all = append(all, regexp.MustCompile(`(?s)<`+name+`\b(?:[^>]*/>|.*?</`+name+`\s*>)`))
 	}
 	return append(all, regexp.MustCompile(`(?s)<!--.*?-->`))
-}()
+})

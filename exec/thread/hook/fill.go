@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/manifest/condition"
@@ -14,16 +15,18 @@ import (
 )
 
 // variable matches what the data of an event fills in.
-var variable = regexp.MustCompile(`\$\{([^{}]+)\}`)
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\{([^{}]+)\}`)
+})
 
 // fill fills data into a value. A text that is one variable gets its value.
 func fill(v any, data map[string]any) any {
 	switch v := v.(type) {
 	case string:
-		if m := variable.FindStringSubmatch(v); m != nil && m[0] == v {
+		if m := variable().FindStringSubmatch(v); m != nil && m[0] == v {
 			return plain(condition.At(data, m[1]))
 		}
-		return variable.ReplaceAllStringFunc(v, func(name string) string { return asText(plain(condition.At(data, name[2:len(name)-1]))) })
+		return variable().ReplaceAllStringFunc(v, func(name string) string { return asText(plain(condition.At(data, name[2:len(name)-1]))) })
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {

@@ -233,7 +233,9 @@ func spent(s thread.State) string {
 	return text
 }
 
-var idEnd = regexp.MustCompile(`-[0-9]+-[0-9a-z]+$`)
+var idEnd = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`-[0-9]+-[0-9a-z]+$`)
+})
 
 // directiveOf returns the directive in the id of a thread.
-func directiveOf(thread string) string { return idEnd.ReplaceAllString(thread, "") }
+func directiveOf(thread string) string { return idEnd().ReplaceAllString(thread, "") }

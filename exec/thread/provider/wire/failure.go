@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -126,8 +127,12 @@ func Reported(m map[string]any) *Failure {
 }
 
 var (
-	lengthPattern = regexp.MustCompile(`(?i)prompt is too long|context[ _](length|window|size)|maximum context|exceed\w* the maximum number of tokens|input (is too long|length)`)
-	refusePattern = regexp.MustCompile(`(?i)content[ _](policy|filter|management)|usage polic|safety system`)
+	lengthPattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)prompt is too long|context[ _](length|window|size)|maximum context|exceed\w* the maximum number of tokens|input (is too long|length)`)
+	})
+	refusePattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)content[ _](policy|filter|management)|usage polic|safety system`)
+	})
 )
 
 // The most bytes of what a service says of a failure that are kept: a proxy may answer with a whole page.
@@ -163,9 +168,9 @@ func (f *Failure) canonical() string {
 	}
 	refusable := f.Status == 0 || f.Status == 400 || f.Status == 413 || f.Status == 422 || f.Status == 500
 	switch {
-	case is("context_length_exceeded", "request_too_large", "string_above_max_length"), refusable && lengthPattern.MatchString(f.Message):
+	case is("context_length_exceeded", "request_too_large", "string_above_max_length"), refusable && lengthPattern().MatchString(f.Message):
 		return ContextLength
-	case is("content_filter", "content_policy_violation", "moderation_blocked", "cyber_policy", Refused), f.Status == 400 && refusePattern.MatchString(f.Message):
+	case is("content_filter", "content_policy_violation", "moderation_blocked", "cyber_policy", Refused), f.Status == 400 && refusePattern().MatchString(f.Message):
 		return Refused
 	case is("insufficient_quota", "billing_hard_limit_reached", "billing_error"), strings.Contains(f.Message, "credit balance is too low"):
 		return NoQuota

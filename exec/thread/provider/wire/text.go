@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -72,15 +73,19 @@ func describe(tools []Tool) string {
 }
 
 var (
-	invokePattern    = regexp.MustCompile(`(?s)<invoke\s+name="([^"]*)"\s*>(.*?)</invoke>`)
-	parameterPattern = regexp.MustCompile(`(?s)<parameter\s+name="([^"]*)"\s*>(.*?)</parameter>`)
+	invokePattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?s)<invoke\s+name="([^"]*)"\s*>(.*?)</invoke>`)
+	})
+	parameterPattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?s)<parameter\s+name="([^"]*)"\s*>(.*?)</parameter>`)
+	})
 )
 
 // invokes reads the calls in a text.
 func invokes(s string) (calls []ToolCall) {
-	for i, found := range invokePattern.FindAllStringSubmatch(s, MaxCalls) {
+	for i, found := range invokePattern().FindAllStringSubmatch(s, MaxCalls) {
 		c := ToolCall{ID: fmt.Sprintf("textcall_%d", i), Name: html.UnescapeString(found[1]), Input: map[string]any{}}
-		for _, parameter := range parameterPattern.FindAllStringSubmatch(found[2], -1) {
+		for _, parameter := range parameterPattern().FindAllStringSubmatch(found[2], -1) {
 			c.Input[html.UnescapeString(parameter[1])] = textValue(parameter[2])
 		}
 		calls = append(calls, c)
