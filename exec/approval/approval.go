@@ -20,7 +20,8 @@
 //
 // Each step is a compare and swap. So of two answers the first counts, and of two processes that would make a call one does. A
 // request is bound to one call: to the tool's ref and digest, to the parameters, to the set, to who asks, and to the tenant. An
-// approval stays valid for as long as there was time to answer. A clock that is set back makes a request expire, too.
+// approval stays valid for as long as there was time to answer. A clock that is set back makes a request expire, too. What has
+// expired is recorded when a process that can write sees it, and stays so.
 //
 // # The local journal
 //

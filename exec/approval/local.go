@@ -140,19 +140,32 @@ func (l *Local) seen(r *Request, now time.Time) *Request {
 	return &c
 }
 
-// Watch implements Approvals.
+// Watch implements Approvals. What time has brought about is recorded before it is shown, so that a clock that goes back takes
+// nothing of it away. Without a log, or where that can't be written, it is only shown.
 func (l *Local) Watch(ctx context.Context, f Filter, look func([]*Request) (bool, error)) error {
-	return l.book.Watch(ctx, func(r *rows) (bool, error) {
-		var all []*Request
-		now := l.now()
-		for _, q := range r.byID {
-			if q = l.seen(q, now); f.takes(q) {
-				all = append(all, q)
+	for records := l.Log != nil; ; {
+		late := false
+		err := l.book.Watch(ctx, func(r *rows) (bool, error) {
+			var all []*Request
+			now := l.now()
+			for _, was := range r.byID {
+				q := l.seen(was, now)
+				late = late || q.State == Expired && was.State != Expired
+				if f.takes(q) {
+					all = append(all, q)
+				}
 			}
+			if late = late && records; late {
+				return true, nil
+			}
+			sortNewest(all)
+			return look(all)
+		})
+		if err != nil || !late {
+			return err
 		}
-		sortNewest(all)
-		return look(all)
-	})
+		records = l.book.Change(ctx, func(r *rows) ([]any, error) { return l.settle(ctx, r, l.now()) }) == nil
+	}
 }
 
 func sortNewest(all []*Request) {

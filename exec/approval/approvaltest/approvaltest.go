@@ -196,6 +196,18 @@ func expires(t *testing.T, w World) {
 		t.Errorf("%+v", now)
 	}
 	pending, approved = with(t, a, New()), with(t, a, New(), yes)
+	w.Pass(2 * time.Hour)
+	for _, r := range []*approval.Request{pending, approved} {
+		if now := get(t, a, r.ID); now.State != approval.Expired {
+			t.Errorf("%+v", now)
+		}
+	}
+	w.Pass(-90 * time.Minute) // what has expired stays so
+	_, err = a.Do(t.Context(), pending.ID, yes)
+	refused(t, fault.Expired, err)
+	_, err = a.Do(t.Context(), approved.ID, takes)
+	refused(t, fault.Expired, err)
+	pending, approved = with(t, a, New()), with(t, a, New(), yes)
 	w.Pass(-30 * time.Second)
 	_, err = a.Do(t.Context(), with(t, a, New()).ID, yes)
 	must(t, err)
