@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/primary"
+	"github.com/rye-build/rye/exec/serve"
 	"github.com/rye-build/rye/exec/serve/token"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/approve"
@@ -211,8 +212,15 @@ func (s *Server) makeApproved(ctx context.Context, at place, q *approval.Request
 		return err
 	}
 	defer l.Close()
+	why, err := serve.Left(token.In(s.o.State, s.o.Now), q.Principal, q.Tenant)
+	if err != nil {
+		return err
+	}
 	if held.Set() != q.Set {
-		_, err := l.Do(ctx, q.ID, approval.Step{To: approval.Superseded, Reason: "the lock has changed"})
+		why = "the lock has changed"
+	}
+	if why != "" {
+		_, err := l.Do(ctx, q.ID, approval.Step{To: approval.Superseded, Reason: why})
 		return err
 	}
 	b, err := l.Read(ctx, q.ID, approval.Params)

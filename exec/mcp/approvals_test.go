@@ -226,6 +226,16 @@ func TestTokens(t *testing.T) {
 	if text, failed := call(ann); failed || !strings.Contains(text, "hello, Ann") {
 		t.Error(text)
 	}
+	// What a token has asked for isn't done once the token is removed.
+	bobs, err := approval.List(t.Context(), l, approval.Filter{Open: true})
+	s.must(err, h.tokens.Remove(t.Context(), "bob"))
+	if len(bobs) != 1 || bobs[0].Principal != "token:bob" {
+		t.Fatalf("%+v", bobs)
+	}
+	s.answer(l, bobs[0].ID, approval.Approved)
+	if r := s.await(l, approval.Superseded); r.ID != bobs[0].ID || r.Reason != "the token bob opens nothing any more" {
+		t.Errorf("%+v", r)
+	}
 }
 
 // TestThreadWaits: a thread that an agent has started stops at a call that waits, and the agent learns how it goes on.

@@ -33,7 +33,7 @@ type listening struct {
 // listen serves the project over HTTP.
 func (s *served) listen() *listening {
 	s.t.Helper()
-	l := &listening{served: s, tokens: &token.Store{Dir: filepath.Join(s.p.Home, "state", "serve"), Now: time.Now}}
+	l := &listening{served: s, tokens: token.In(filepath.Join(s.p.Home, "state"), time.Now)}
 	h, err := listener.Listen(listener.Options{Listen: "127.0.0.1:0", Tokens: l.tokens, Ready: s.server.Ready, Now: time.Now, Warn: s.warn,
 		Rate: 1 << 20, Look: time.Millisecond, Grace: time.Second})
 	s.must(err, s.server.Open(s.t.Context()))

@@ -40,7 +40,23 @@ func Listening(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Principal is how a token is named in the record of what it did.
-func Principal(t *token.Token) string { return "token:" + t.Name }
+func Principal(t *token.Token) string { return ofToken + t.Name }
+
+// ofToken begins the principals of tokens.
+const ofToken = "token:"
+
+// Left says why a call isn't made any more in the name of a caller, "" if it is: its token was removed, has expired, or is
+// another one by now.
+func Left(tokens *token.Store, principal, tenant string) (why string, err error) {
+	name, is := strings.CutPrefix(principal, ofToken)
+	if !is { // the user
+		return "", nil
+	}
+	if t, err := tokens.Find(name); err != nil || t != nil && t.Tenant == tenant && t.Has(token.Call) {
+		return "", err
+	}
+	return "the token " + name + " opens nothing any more", nil
+}
 
 // Handle serves a path to tokens with a scope. The context of a request ends with the client's connection, with its token, and
 // after the grace when the server ends.

@@ -3,7 +3,6 @@ package serves
 import (
 	"context"
 	"crypto/tls"
-	"path/filepath"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -38,7 +37,7 @@ func tokens(a *cli.App) (*token.Store, error) {
 	if state.Err != nil {
 		return nil, state.Err
 	}
-	return &token.Store{Dir: filepath.Join(state.Value, "serve"), Now: a.Now}, nil
+	return token.In(state.Value, a.Now), nil
 }
 
 func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

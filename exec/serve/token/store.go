@@ -44,6 +44,11 @@ type document struct {
 	Tokens []Token `json:"tokens"` // sorted by name
 }
 
+// In returns the store in a user's state directory.
+func In(state string, now func() time.Time) *Store {
+	return &Store{Dir: filepath.Join(state, "serve"), Now: now}
+}
+
 // Add keeps a token under its name, and returns its secret, which is nowhere else.
 func (s *Store) Add(ctx context.Context, t Token) (secret string, err error) {
 	secret = generate()
@@ -119,6 +124,16 @@ func (s *Store) Check(secret string) (*Token, error) {
 			Try(fault.Command("rye serve token remove", t.Name), fault.Command("rye serve token add", t.Name))
 	}
 	return t, nil
+}
+
+// Find returns the token of a name that opens something now, nil if there is none.
+func (s *Store) Find(name string) (*Token, error) {
+	all, err := s.List()
+	if i := at(all, name); err == nil && i >= 0 && !all[i].Expired(s.Now()) {
+		t := all[i]
+		return &t, nil
+	}
+	return nil, err
 }
 
 // Valid reports whether a token still opens what it did when Check returned it.

@@ -1,6 +1,6 @@
 // Package token keeps the bearer tokens of rye serve: who may call the server, with which scopes and for which tenant.
 //
-//	store := token.Store{Dir: filepath.Join(state, "serve"), Now: time.Now}
+//	store := token.In(state, time.Now)
 //	secret, err := store.Add(ctx, token.Token{Name: "ci", Scopes: []token.Scope{token.Call}})
 //	t, err := store.Check(secret)
 //
