@@ -17,17 +17,32 @@ var bootID = sync.OnceValue(func() string {
 // Start returns when a process was started, "" if it doesn't run. With its number that names it for good: the number alone is
 // given to another process later.
 func Start(pid int) string {
+	state, start := stat(pid)
+	if start == "" || state == 'Z' {
+		return ""
+	}
+	return bootID() + "/" + start
+}
+
+// Stopped reports whether a signal has stopped a process: it does nothing until another one lets it go on.
+func Stopped(pid int) bool {
+	state, _ := stat(pid)
+	return state == 'T'
+}
+
+// stat returns the state of a process, and when it was started; "" if there is none.
+func stat(pid int) (state byte, start string) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return ""
+		return 0, ""
 	}
 	// The name, which may contain anything, ends with the last bracket.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	const state, start = 0, 19
-	if len(f) <= start || f[state][0] == 'Z' {
-		return ""
+	const atState, atStart = 0, 19
+	if len(f) <= atStart {
+		return 0, ""
 	}
-	return bootID() + "/" + string(f[start])
+	return f[atState][0], string(f[atStart])
 }
 
 // Inherited returns a variable that a process above this one was started with, "" for none. A program can take it from the

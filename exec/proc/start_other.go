@@ -22,6 +22,9 @@ func Start(pid int) string {
 	return "runs"
 }
 
+// Stopped isn't known here.
+func Stopped(int) bool { return false }
+
 // Inherited isn't known here.
 func Inherited(string) string { return "" }
 

@@ -144,8 +144,7 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 		case t.Epoch != seen:
 			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread", id).On("epoch", t.Epoch)
 		case t.State == Running && l.alive(t.Driver):
-			return fault.New(fault.Conflict, "the thread %s is driven by process %d", id, t.Driver.Process).On("thread", id).
-				On("process", t.Driver.Process).Try("rye thread wait " + fault.Quote(id))
+			return driven(t)
 		}
 		if d != (Driver{}) { // else the thread gets its state, and doesn't run
 			if err := l.room(all, t); err != nil {
@@ -155,6 +154,15 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 		t.Epoch, t.State, t.Driver = t.Epoch+1, Running, d
 		return nil
 	})
+}
+
+// driven is the error of a thread that another process drives.
+func driven(t *Thread) error {
+	e := fault.New(fault.Conflict, "the thread %s is driven by process %d", t.ID, t.Driver.Process).On("thread", t.ID).On("process", t.Driver.Process)
+	if proc.Stopped(t.Driver.Process) {
+		return e.Because("a signal has stopped this process").Try(fmt.Sprint("kill -CONT ", t.Driver.Process), "rye thread kill "+fault.Quote(t.ID))
+	}
+	return e.Try("rye thread wait " + fault.Quote(t.ID))
 }
 
 // room refuses to run a thread if as many run as those above it allow.
