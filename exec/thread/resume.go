@@ -41,7 +41,8 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	}
 	t, err := e.remember(ctx, row.Dir())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "the thread %s has no transcript: it had not begun", row.ID).From(err).On("thread", row.ID)
+		return nil, fault.New(fault.NotFound, "the thread %s has no transcript: it had not begun", row.ID).From(err).On("thread", row.ID).
+			Try(fault.Command("rye run", row.Directive))
 	}
 	if err != nil {
 		return nil, err

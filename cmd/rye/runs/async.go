@@ -50,8 +50,10 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			args = append(args, flag+"="+value)
 		}
 	}
-	if c.NoWait {
-		args = append(args, "--no-wait")
+	for flag, given := range map[string]bool{"--no-wait": c.NoWait, "--yes": a.Globals.Yes} {
+		if given {
+			args = append(args, flag)
+		}
 	}
 	args = append(args, modeFlags(session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen})...)
 	command, err := detachedCommand(a, ref, args)

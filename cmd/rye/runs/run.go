@@ -75,6 +75,16 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (_ cli.An
 	if err != nil {
 		return nil, err
 	}
+	if ref.String() != c.Ref {
+		defer func() {
+			if err == nil {
+				return
+			}
+			if tool, bad := s.Item(ctx, model.Ref{Kind: "tool", ID: ref.ID}); bad == nil {
+				err = stand.Meant(a, err, tool)
+			}
+		}()
+	}
 	if c.Async {
 		return c.detach(ctx, a, s, ref)
 	}

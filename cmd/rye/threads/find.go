@@ -169,10 +169,11 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if row, err := prunedThread(a, name); err != nil || row != nil {
-		if err == nil {
-			err = row.Gone()
-		}
+	gone, err := unread(a, name)
+	if err == nil && gone[name] != nil {
+		err = noTranscript(gone[name])
+	}
+	if err != nil {
 		return "", "", err
 	}
 	if dir = filepath.Join(all, filepath.FromSlash(name)); transcript.Exists(dir) {
@@ -182,12 +183,11 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	if id, err = operate.Match(name, known); err != nil || id != "" {
 		return id, filepath.Join(all, filepath.FromSlash(id)), err
 	}
-	gone, err := allPruned(context.Background(), a)
-	if err == nil {
+	if gone, err = unread(a, ""); err == nil {
 		id, err = operate.Match(name, slices.Sorted(maps.Keys(gone)))
 	}
 	if err == nil && id != "" {
-		err = gone[id].Gone()
+		err = noTranscript(gone[id])
 	}
 	if err != nil {
 		return "", "", err

@@ -22,12 +22,9 @@ import (
 // pruned is the state that rye thread list takes for threads whose directories were removed.
 const pruned = "pruned"
 
-// allPruned returns the threads of the project that were pruned.
-func allPruned(ctx context.Context, a *cli.App) (map[string]*registry.Thread, error) {
-	return prunedRows(ctx, a, "")
-}
-
-func prunedRows(ctx context.Context, a *cli.App, id string) (map[string]*registry.Thread, error) {
+// unread returns the threads of the project that have no transcript: they were pruned, are lost, or never began. With an id it
+// looks for that one.
+func unread(a *cli.App, id string) (map[string]*registry.Thread, error) {
 	state := a.Dir(cli.StatePlace)
 	p, err := places.Paths(a).FindProject()
 	if err != nil || state.Err != nil {
@@ -36,20 +33,31 @@ func prunedRows(ctx context.Context, a *cli.App, id string) (map[string]*registr
 	rows, money := thread.Local(state.Value, a.Now)
 	defer money.Shut()
 	defer rows.Close()
-	all, err := rows.Threads(ctx, registry.Filter{ID: id, Root: p.Root})
-	gone := map[string]*registry.Thread{}
+	all, err := rows.Threads(context.Background(), registry.Filter{ID: id, Root: p.Root})
+	found := map[string]*registry.Thread{}
 	for _, row := range all {
-		if row.Pruned != nil {
-			gone[row.ID] = row
+		if row.Pruned != nil || !transcript.Exists(row.Dir()) {
+			found[row.ID] = row
 		}
 	}
-	return gone, err
+	return found, err
 }
 
-// prunedThread returns the row of a thread of the project that was pruned, nil if it was not.
-func prunedThread(a *cli.App, id string) (*registry.Thread, error) {
-	all, err := prunedRows(context.Background(), a, id)
-	return all[id], err
+// noTranscript says why a thread has no transcript.
+func noTranscript(row *registry.Thread) error {
+	if err := row.Gone(); err != nil {
+		return err
+	}
+	f := fault.New(fault.NotFound, "the thread %s has no transcript", row.ID).On("thread", row.ID).On("state", string(row.State))
+	switch {
+	case row.State == registry.Failed:
+		f.Because("it could not be started, or its transcript was removed")
+	case row.State.Ended():
+		f.Because("it was removed")
+	default:
+		return f.Because("the thread has not begun, or its transcript was removed").Try("rye thread wait " + fault.Quote(row.ID))
+	}
+	return f.Try(fault.Command("rye run", row.Directive))
 }
 
 // wasPruned returns the row of a thread that was not found because it was pruned.
@@ -59,7 +67,8 @@ func wasPruned(a *cli.App, notFound error) (*registry.Thread, error) {
 		return nil, nil
 	}
 	id, _ := f.Details["thread"].(string)
-	return prunedThread(a, id)
+	all, err := unread(a, id)
+	return all[id], err
 }
 
 // isRemoved reports whether a directory is what a process that died while it pruned has left of a thread.

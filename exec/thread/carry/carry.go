@@ -158,7 +158,7 @@ func (w *work) read(ctx context.Context) error {
 	id, dir := w.row.ID, w.row.Dir()
 	report, err := transcript.Verify(ctx, dir, transcript.Check{Keys: []key.Public{k.Machine.Public()}, Thread: id, Unfinished: !w.row.State.Ended()})
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.NotFound, "the thread %s has no transcript", id).From(err).On("thread", id)
+		return fault.New(fault.NotFound, "the thread %s has no transcript", id).From(err).On("thread", id).Try(fault.Command("rye run", w.row.Directive))
 	}
 	if err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// ErrLost is the failure of a request whose answer was lost with the process that waited for it.
-var ErrLost = &provider.Failure{Code: string(fault.Unavailable), Message: "the process ended before the answer came"}
+// ErrLost is the failure of a request whose answer isn't in the record: its process ended, or the disk was full.
+var ErrLost = &provider.Failure{Code: string(fault.Unavailable), Message: "the answer was not recorded"}
 
 // Classify says what kind of failure a model call had, and adds it to the event about it. What the record says of that counts: was,
 // nil if it says nothing.

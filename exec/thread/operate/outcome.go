@@ -98,8 +98,12 @@ func outcome(row *registry.Thread) (o *Outcome, err error) {
 		r = &results.Result{Success: row.State == registry.Completed, Cost: results.CostOf(transcript.Cost{Spend: row.Pruned.Spend, Below: row.Pruned.Below})}
 		o.Pruned = true
 	case o.ended:
-		if r, err = results.Of(row.Dir()); err != nil && !transcript.Exists(row.Dir()) { // it ended before it had a transcript
-			r, err = &results.Result{Error: fault.New(fault.Failed, "the thread %s could not be started", row.ID)}, nil
+		if r, err = results.Of(row.Dir()); err != nil && !transcript.Exists(row.Dir()) {
+			why := "the thread %s could not be started" // it ended before it had a transcript
+			if row.State != registry.Failed {
+				why = "the transcript of the thread %s was removed"
+			}
+			r, err = &results.Result{Error: fault.New(fault.Failed, why, row.ID)}, nil
 		}
 	default:
 		var p *results.Progress
@@ -120,7 +124,7 @@ func outcome(row *registry.Thread) (o *Outcome, err error) {
 	} else if o.Pruned && !o.Success {
 		o.Error = fault.New(fault.Failed, "the thread %s ended: %s; it was pruned", row.ID, row.State)
 	} else if o.Error == nil && row.State == registry.Interrupted {
-		o.Error = fault.New(fault.Cancelled, "the process that ran the thread ended")
+		o.Error = fault.New(fault.Cancelled, "the thread was interrupted: its process ended, or could not write")
 	}
 	if e := o.Error; e != nil {
 		o.Failed = &Failure{e.Code, e.Text}

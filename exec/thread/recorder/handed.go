@@ -34,7 +34,7 @@ func (r *Recorder) Handed(thread, before string) ([]any, error) {
 	return messages, err
 }
 
-// Unknown is the error of a call that had begun when the process ended.
+// Unknown is the error of a call whose result isn't in the record: its process ended, or the disk was full.
 func Unknown(what string) *fault.Error {
-	return fault.New(fault.Unknown, "the process ended while %s ran: whether it had an effect is unknown", what)
+	return fault.New(fault.Unknown, "the result of %s was not recorded: whether it had an effect is unknown", what)
 }
