@@ -78,7 +78,7 @@ func TestModelScripts(t *testing.T) {
 		return setup(env)
 	}
 	p.Cmds["held"], p.Cmds["release"] = gates.held, gates.release
-	p.Cmds["parts"] = parts
+	p.Cmds["parts"], p.Cmds["job"] = parts, job
 	p.Cmds["threadid"], p.Cmds["firstthread"], p.Cmds["lastthread"] = threadID, firstThreadOf, lastThreadOf
 	testscript.Run(t, p)
 }
