@@ -1,112 +1,150 @@
 // Package docker reads the credentials that the docker client and its like keep for registries: in a file, config.json, and in
-// the helper programs that it names. It writes to neither.
+// the helper programs that it names. It writes to neither, and shows nothing of what they hold.
 package docker
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os/exec"
+	"maps"
+	"slices"
 	"strings"
-	"time"
-
-	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-const (
-	maxConfig = 4 << 20
-	maxWait   = 2 * time.Minute // for a helper, which may ask the user
-)
+const maxConfig = 4 << 20
+
+// A config is what counts of config.json.
+type config struct {
+	Helpers map[string]string `json:"credHelpers"`
+	Store   string            `json:"credsStore"`
+	Auths   map[string]entry  `json:"auths"`
+}
+
+type entry struct {
+	Auth     string `json:"auth"` // USER:PASSWORD in base64
+	User     string `json:"username"`
+	Password string `json:"password"`
+	Token    string `json:"identitytoken"`
+}
 
 // Credential returns what the configuration in a file knows of a registry, HOST[:PORT]: a helper of that registry counts first,
 // then the one of all, then the file itself. Nothing known is a zero Credential.
 func Credential(ctx context.Context, path, host string) (oci.Credential, error) {
-	helper, err := helperOf(path, host)
+	c, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return oci.Credential{}, nil
+	}
+	var helper string
+	if err == nil {
+		helper, err = c.helper(host)
 	}
 	if err != nil {
 		return oci.Credential{}, fault.Wrap(err, "credentials for %s from %+q: %s", host, path, fault.Of(err).Text).On("path", path).On("host", host)
 	}
-	var store credentials.Store
 	if helper != "" {
-		store = credentials.NewNativeStore(helper)
-	} else if store, err = credentials.NewStore(path, credentials.StoreOptions{}); err != nil {
-		return oci.Credential{}, badConfig(path, err)
+		return ask(ctx, helper, host, path)
 	}
-	ctx, stop := context.WithTimeout(ctx, maxWait)
-	defer stop()
-	found, err := store.Get(ctx, credentials.ServerAddressFromRegistry(host))
-	switch {
-	case err != nil && helper == "":
-		return oci.Credential{}, badConfig(path, err)
-	case err != nil:
-		return oci.Credential{}, failed(helper, host, path, err)
-	case found == auth.EmptyCredential:
-		return oci.Credential{}, nil
+	found, ok := c.entry(host).credential()
+	if !ok {
+		return oci.Credential{}, notConfig("credentials for %s from %+q: auth is not USER:PASSWORD in base64", host, path).On("path", path).On("host", host)
 	}
-	return oci.Credential{User: found.Username, Password: found.Password, Token: found.RefreshToken}, nil
+	return found, nil
 }
 
-// helperOf returns which helper knows of a registry; empty if none does.
-func helperOf(path, host string) (string, error) {
+func notConfig(format string, args ...any) *fault.Error {
+	return fault.New(fault.Config, format, args...)
+}
+
+// read reads a file.
+func read(path string) (*config, error) {
 	f, err := osfile.OpenRegular(path)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if len(text) > maxConfig {
-		return "", badConfig(path, fmt.Errorf("more than %d bytes", maxConfig))
+		return nil, notConfig("not a docker configuration: more than %d bytes", maxConfig)
 	}
-	return helperIn(path, text, host)
+	return parse(text)
 }
 
-func helperIn(path string, text []byte, host string) (string, error) {
-	var config struct {
-		Helpers map[string]string `json:"credHelpers"`
-		Store   string            `json:"credsStore"`
+// parse reads a configuration. What is wrong with it is said without its values: one may be a password.
+func parse(text []byte) (*config, error) {
+	c := new(config)
+	if len(bytes.TrimSpace(text)) == 0 {
+		return c, nil
 	}
-	if err := json.Unmarshal(text, &config); err != nil {
-		return "", badConfig(path, err)
+	if err := json.Unmarshal(text, c); err != nil {
+		why := "not JSON"
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			why = fmt.Sprintf("%q has a value of the wrong type", fault.Clip(wrong.Field, 100))
+		}
+		return nil, notConfig("not a docker configuration: %s", why)
 	}
-	helper := config.Store
-	for _, name := range []string{credentials.ServerAddressFromRegistry(host), host} {
-		if own := config.Helpers[name]; own != "" {
+	return c, nil
+}
+
+// address is what docker calls a registry: a host, but for its own.
+func address(host string) string {
+	if host == "docker.io" || host == "registry-1.docker.io" {
+		return "https://index.docker.io/v1/"
+	}
+	return host
+}
+
+// helper returns which helper knows of a registry; empty if none does. It is looked for in PATH, and nowhere else.
+func (c *config) helper(host string) (string, error) {
+	helper := c.Store
+	for _, name := range []string{address(host), host} {
+		if own := c.Helpers[name]; own != "" {
 			helper = own
 		}
 	}
-	// It is looked for in PATH, and nowhere else.
 	if strings.ContainsFunc(helper, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
 	}) {
-		return "", badConfig(path, fmt.Errorf("%+q is not the name of a credential helper", fault.Clip(helper, 100)))
+		return "", notConfig("not a docker configuration: %+q is not the name of a credential helper", fault.Clip(helper, 100))
 	}
 	return helper, nil
 }
 
-func badConfig(path string, err error) *fault.Error {
-	return fault.New(fault.Config, "%+q is not a docker configuration: %s", path, fault.Clip(err.Error(), 300)).From(err).On("path", path)
+// entry returns what the file itself has for a registry, which older files call an address.
+func (c *config) entry(host string) entry {
+	if e, ok := c.Auths[address(host)]; ok {
+		return e
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Auths)) {
+		_, rest, ok := strings.Cut(name, "://")
+		if !ok {
+			rest = name
+		}
+		if at, _, _ := strings.Cut(rest, "/"); at == host {
+			return c.Auths[name]
+		}
+	}
+	return entry{}
 }
 
-// failed is about a helper that can't be started, or that has no answer. What it printed may be a secret, and isn't shown.
-func failed(helper, host, path string, err error) *fault.Error {
-	program := "docker-credential-" + helper
-	f := fault.New(fault.AuthRequired, "the credential helper %s has no credentials for %s", program, host).From(err).On("host", host).On("helper", program).On("path", path)
-	if errors.Is(err, exec.ErrNotFound) {
-		f.Text = fmt.Sprintf("the credential helper %s is not in PATH", program)
-		f.Because(fmt.Sprintf("%s names it for %s", path, host))
+func (e entry) credential() (oci.Credential, bool) {
+	c := oci.Credential{User: e.User, Password: e.Password, Token: e.Token}
+	if e.Auth == "" {
+		return c, true
 	}
-	return f.Try("rye auth set " + oci.Scheme + host)
+	text, err := base64.StdEncoding.DecodeString(e.Auth)
+	var ok bool
+	c.User, c.Password, ok = strings.Cut(strings.TrimRight(string(text), "\x00"), ":")
+	return c, ok && err == nil
 }

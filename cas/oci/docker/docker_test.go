@@ -14,7 +14,8 @@ import (
 func TestFile(t *testing.T) {
 	t.Parallel()
 	const text = `{"auths": {"a.example": {"auth": "YWxpY2U6cGFzczp3b3Jk"}, "b.example:5000": {"identitytoken": "token"},
-		"https://index.docker.io/v1/": {"auth": "aHViOnB3"}, "broken.example": {"auth": "%"}}, "other": 1}`
+		"https://index.docker.io/v1/": {"auth": "aHViOnB3"}, "broken.example": {"auth": "%"}, "bare.example": {"auth": "Y2FuYXJ5"},
+		"https://old.example/v1/": {"username": "u", "password": "canary"}}, "other": 1}`
 	path := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -24,13 +25,17 @@ func TestFile(t *testing.T) {
 		"b.example:5000":       {Token: "token"},
 		"b.example":            {},
 		"registry-1.docker.io": {User: "hub", Password: "pw"},
+		"docker.io":            {User: "hub", Password: "pw"},
+		"old.example":          {User: "u", Password: "canary"},
 	} {
 		if got, err := Credential(t.Context(), path, host); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", host, got, err)
 		}
 	}
-	if _, err := Credential(t.Context(), path, "broken.example"); fault.CodeOf(err) != fault.Config {
-		t.Errorf("broken: %v", err)
+	for _, host := range []string{"broken.example", "bare.example"} {
+		if _, err := Credential(t.Context(), path, host); fault.CodeOf(err) != fault.Config || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", host, err)
+		}
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != text {
 		t.Errorf("the file became %s, %v", got, err)
@@ -50,14 +55,22 @@ func TestNoFile(t *testing.T) {
 		"number": `{"credsStore": 1}`,
 		"path":   `{"credHelpers": {"a.example": "../evil"}}`,
 		"space":  `{"credsStore": "evil helper"}`,
+		"digits": `{"auths": {"a.example": {"password": 31337}}}`,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Credential(t.Context(), path, "a.example"); fault.CodeOf(err) != fault.Config || !strings.Contains(err.Error(), name) {
+		if _, err := Credential(t.Context(), path, "a.example"); fault.CodeOf(err) != fault.Config || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "31337") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Credential(t.Context(), empty, "a.example"); err != nil || got != (oci.Credential{}) {
+		t.Errorf("empty: %+v, %v", got, err)
 	}
 	if _, err := Credential(t.Context(), dir, "a.example"); err == nil {
 		t.Error("a directory is a configuration")
@@ -84,7 +97,11 @@ func FuzzHelper(f *testing.F) {
 	f.Add([]byte(`{"credsStore": "pass"}`), "a.example")
 	f.Add([]byte(`{"credHelpers": {"a.example": "x/../y"}}`), "a.example")
 	f.Fuzz(func(t *testing.T, text []byte, host string) {
-		helper, err := helperIn("config.json", text, host)
+		c, err := parse(text)
+		if err != nil {
+			return
+		}
+		helper, err := c.helper(host)
 		if err == nil && (strings.ContainsAny(helper, "/\\: \x00") || filepath.Base("docker-credential-"+helper) != "docker-credential-"+helper) {
 			t.Errorf("%q starts %q", text, helper)
 		}
