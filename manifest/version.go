@@ -50,6 +50,24 @@ func isIdentifier(s string) bool {
 	return portable.Spelled(s, portable.Letters+portable.Digits+"-", "", len(s))
 }
 
+// IsPrerelease reports whether a version is one before a release.
+func IsPrerelease(v string) bool {
+	_, pre, _ := splitVersion(v)
+	return pre != ""
+}
+
+// NewestVersion returns the newest version that isn't a prerelease; if there are only prereleases, the newest of them. Without versions it
+// is empty.
+func NewestVersion(all []string) (newest string) {
+	for _, v := range all {
+		early, was := IsPrerelease(v), IsPrerelease(newest)
+		if newest == "" || was && !early || early == was && CompareVersions(v, newest) > 0 {
+			newest = v
+		}
+	}
+	return newest
+}
+
 // CompareVersions orders two versions by precedence (semver 2.0, §11): what follows "+" doesn't count. Both
 // must have passed CheckVersion.
 func CompareVersions(a, b string) int {

@@ -105,7 +105,7 @@ func (r *Resolution) Outdated() []Newer {
 			if manifest.CompareVersions(v.text, b.Version) <= 0 {
 				break
 			}
-			if !isPreview(v.text) || isPreview(b.Version) {
+			if !manifest.IsPrerelease(v.text) || manifest.IsPrerelease(b.Version) {
 				n.Latest = v.text
 				break
 			}

@@ -82,11 +82,6 @@ func (sel selection) same(o selection) bool {
 	return true
 }
 
-func isPreview(v string) bool {
-	v, _, _ = strings.Cut(v, "+")
-	return strings.Contains(v, "-")
-}
-
 func (s *solver) start(requires map[string]semver.Range) (err error) {
 	s.roots, err = s.edges(requires, func(err error) error { return err })
 	return err

@@ -239,13 +239,11 @@ func compatible(ctx context.Context, l *places.Lock, id string, src ryeyaml.Sour
 	if err != nil {
 		return "", err
 	}
-	newest := ""
-	for _, v := range all {
-		release, have := !strings.Contains(v.Version, "-"), !strings.Contains(newest, "-")
-		if newest == "" || release && !have || release == have && manifest.CompareVersions(v.Version, newest) > 0 {
-			newest = v.Version
-		}
+	versions := make([]string, len(all))
+	for i, v := range all {
+		versions[i] = v.Version
 	}
+	newest := manifest.NewestVersion(versions)
 	if newest == "" {
 		return "", &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("%q has no version of %q", src.Where, id)}
 	}
