@@ -341,6 +341,8 @@ type NotAdmittedError struct {
 	From       string // a path or an address; empty where that isn't known
 	Signatures manifest.Signatures
 	Keys       []manifest.SignerKey
+
+	Left []error // why which signatures that the source has don't count
 }
 
 func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Name, e.Decision.Reason()) }
@@ -355,5 +357,9 @@ func (e *NotAdmittedError) Fault() *fault.Error {
 	if d.List != "" {
 		f.On("list", d.List)
 	}
-	return f
+	left := make([]string, len(e.Left))
+	for i, err := range e.Left {
+		left[i] = "signatures left out: " + err.Error()
+	}
+	return f.List(left...)
 }

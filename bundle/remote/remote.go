@@ -38,28 +38,33 @@ func Version(tag string) (string, bool) {
 	return version, manifest.CheckVersion(version) == nil
 }
 
+// CheckTag wants a tag that is a version to be that of the bundle.
+func CheckTag(tag string, b *bundle.Bundle) error {
+	if v, ok := Version(tag); ok && v != b.Version {
+		return fault.New(fault.Integrity, "the tag %s is a version, and names %s@%s", tag, b.BundleID, b.Version).On("reason", "version").
+			On("expected", v).On("found", b.Version).Because("a tag that is a version names the bundle of this version")
+	}
+	return nil
+}
+
 // Newest returns the tag of the newest version that isn't a prerelease; if there are only prereleases, of the newest.
 func Newest(ctx context.Context, p *oci.Place) (string, error) {
 	tags, err := p.Tags(ctx)
 	if err != nil {
 		return "", err
 	}
-	var best, version string
+	var versions []string
 	for _, tag := range tags {
-		v, ok := Version(tag)
-		if !ok {
-			continue
-		}
-		early, was := strings.Contains(v, "-"), strings.Contains(version, "-")
-		if best == "" || was && !early || early == was && manifest.CompareVersions(v, version) > 0 {
-			best, version = tag, v
+		if v, ok := Version(tag); ok {
+			versions = append(versions, v)
 		}
 	}
-	if best == "" {
+	newest := manifest.NewestVersion(versions)
+	if newest == "" {
 		return "", fault.New(fault.NotFound, "%s has no tag that is a version", p.Reference).On("reference", p.Reference.String()).
 			List(tags...)
 	}
-	return best, nil
+	return Tag(newest), nil
 }
 
 // objects are the files of a bundle and its evidence.
@@ -77,6 +82,9 @@ func objects(b *bundle.Bundle) []cas.Info {
 
 // Push pushes a bundle whose files src has, with its signatures and those of the keys that made them.
 func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src cas.Getter, keys ...manifest.SignerKey) (*oci.Pushed, error) {
+	if err := CheckTag(tag, b); err != nil {
+		return nil, err
+	}
 	body, err := b.Body()
 	if err != nil {
 		return nil, err
@@ -117,6 +125,7 @@ type Remote struct {
 	*bundle.Bundle
 	Image *oci.Image
 	Keys  []manifest.SignerKey // that the registry claims its signers have
+	Left  []error              // why which signatures that are attached don't count
 }
 
 // Open reads the manifest that a tag or a digest names, and the signatures. If these are too many, those count whose keys the
@@ -133,29 +142,39 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 	if len(r.Signatures) > 0 || r.ID != m.ID {
 		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", m.Reference()).On("reason", "document")
 	}
-	attached, err := m.Attached(ctx, oci.SignaturesType)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range attached {
+	r.Left, err = m.Attached(ctx, oci.SignaturesType, func(a *oci.Attachment) error {
 		var lines manifest.Signatures
 		for _, part := range a.Parts {
 			switch part.Type {
 			case oci.SignaturesType:
 				if lines, err = manifest.ParseSignatures(part.Bytes, r.ID); err != nil {
-					continue // anybody may attach anything
+					return err
 				}
 				if err := r.Merge(o.Find, r.Signatures, lines); err != nil {
-					return nil, err
+					return err
 				}
 			case oci.KeysType:
-				if keys, err := manifest.ParseSignerKeys(part.Bytes, lines); err == nil {
-					r.Keys = append(r.Keys, keys...)
+				keys, err := manifest.ParseSignerKeys(part.Bytes, lines)
+				if err != nil {
+					return err
 				}
+				r.Keys = append(r.Keys, keys...)
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// Claim adds to the refusal of the bundle what the place says of its signers, and which signatures don't count.
+func (r *Remote) Claim(err error) error {
+	if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && no.From == "" {
+		no.From, no.Signatures, no.Keys, no.Left = r.Image.Place().Source().Pinned(r.Image.Digest).String(), r.Signatures, r.Keys, r.Left
+	}
+	return err
 }
 
 // A Pull says where a bundle goes.
@@ -172,10 +191,10 @@ type Pull struct {
 // are turned away before anything but the manifest was read.
 func (r *Remote) Take(ctx context.Context, tag string, t Pull) (*bundle.Report, error) {
 	if _, err := t.Verify.Admit(r.Bundle); err != nil {
-		if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && no.From == "" {
-			no.From, no.Signatures, no.Keys = r.Image.Reference().String(), r.Signatures, r.Keys
-		}
-		return nil, err
+		return nil, r.Claim(err)
+	}
+	if err := CheckTag(tag, r.Bundle); err != nil {
+		return nil, fault.Wrap(err, "%s: %s", r.Image.Reference(), err)
 	}
 	steps := r.steps(tag, t.Now().UTC().Truncate(time.Second))
 	if err := t.Journal.Check(steps...); err != nil {

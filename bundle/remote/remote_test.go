@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/ocitest"
@@ -152,7 +153,12 @@ func TestPull(t *testing.T) {
 	if err != nil || len(stored.Signatures) != 2 {
 		t.Errorf("%v", err)
 	}
-	if found, err := r.Image.Attached(t.Context(), "application/spdx+json"); err != nil || len(found) != 1 || found[0].Parts[0].Name != "sbom.json" {
+	var found []*oci.Attachment
+	left, err := r.Image.Attached(t.Context(), "application/spdx+json", func(a *oci.Attachment) error {
+		found = append(found, a)
+		return nil
+	})
+	if err != nil || len(left) > 0 || len(found) != 1 || found[0].Parts[0].Name != "sbom.json" {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if _, err := two.pull(first.Digest); err != nil {
@@ -181,7 +187,7 @@ func TestStranger(t *testing.T) {
 // TestMoves: a tag goes on and never back, a version stays what it is, and a digest is asked for by itself.
 func TestMoves(t *testing.T) {
 	t.Parallel()
-	_, p := place(t)
+	d, p := place(t)
 	old, next := newBundle(t, "1.0.0", "old", keytest.Alice), newBundle(t, "1.1.0", "next", keytest.Alice)
 	first := old.push(t, p, "1.0.0")
 	old.push(t, p, "stable")
@@ -208,6 +214,16 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// A tag that is a version names no other.
+	if _, err := Push(t.Context(), p, "1.2.0", next.Bundle, &next.files); fault.CodeOf(err) != fault.Integrity {
+		t.Errorf("a push as another version: %v", err)
+	}
+	d.Mu.Lock()
+	d.Tags["1.2.0"] = d.Tags["stable"]
+	d.Mu.Unlock()
+	if _, err := u.pull("1.2.0"); fault.CodeOf(err) != fault.Integrity || !strings.Contains(err.Error(), "the tag 1.2.0 is a version, and names acme/deploy@1.0.0") {
+		t.Errorf("a pull of another version: %v", err)
+	}
 	other := newBundle(t, "1.0.0", "another", keytest.Alice)
 	other.push(t, p, "1.0.0")
 	if _, err := u.pull("1.0.0"); reason(err) != rollback.Other || u.has(other.ID) {
@@ -223,7 +239,8 @@ func TestNewest(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, c := range []struct{ tag, want string }{
-		{"latest", ""}, {"2.0.0-rc.1", "2.0.0-rc.1"}, {"1.2.0", "1.2.0"}, {"1.10.0", "1.10.0"}, {"1.9.0", "1.10.0"}, {"v3", "1.10.0"}, {"3.0.0-a", "1.10.0"}, {"1.11.0_b", "1.11.0_b"},
+		{"latest", ""}, {"2.0.0-rc.1", "2.0.0-rc.1"}, {"1.2.0", "1.2.0"}, {"1.10.0", "1.10.0"}, {"1.9.0", "1.10.0"}, {"v3", "1.10.0"}, {"3.0.0-a", "1.10.0"}, {"1.11.0_b-c", "1.11.0_b-c"},
+		{"1.12", "1.11.0_b-c"}, {"1.12.0-b", "1.11.0_b-c"},
 	} {
 		d.Mu.Lock()
 		d.Tags[c.tag] = "sha256:" + strings.Repeat("0", 64)

@@ -16,8 +16,11 @@ const (
 	KeysType       = "application/vnd.rye.keys.v2"
 )
 
-// maxAttached is the size of the largest part of an attachment.
-const maxAttached = 16 << 20
+// The limits of an attachment that is read.
+const (
+	maxAttached = 8 << 20 // of a part
+	maxParts    = 4
+)
 
 // An Attachment is something about a bundle that refers to its manifest.
 type Attachment struct {

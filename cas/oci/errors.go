@@ -1,13 +1,12 @@
 package oci
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
+	"regexp"
 	"time"
 
 	"oras.land/oras-go/v2/errdef"
@@ -15,27 +14,26 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
 )
 
 // explain gives an error its code. Addresses are left out: what a registry sends elsewhere has secrets in them.
 func explain(err error) *fault.Error {
 	var (
+		ours interface { // around it may stand an address
+			error
+			Fault() *fault.Error
+		}
 		status   *guard.StatusError
 		slow     *guard.SlowError
 		answer   *errcode.ErrorResponse
-		at       *url.Error
-		unknown  *net.DNSError
+		dialled  *net.OpError
 		unproven *tls.CertificateVerificationError
 	)
-	if errors.As(err, &at) {
-		if f, ok := fault.Find(at.Err); ok { // of the transport, which knows what it may show
-			return f
-		}
-	} else if f, ok := fault.Find(err); ok {
-		return f
-	}
 	switch {
+	case errors.As(err, &ours):
+		return fault.Of(ours)
 	case errors.Is(err, errdef.ErrNotFound):
 		return notFound("the manifest").From(err)
 	case errors.As(err, &status):
@@ -58,24 +56,33 @@ func explain(err error) *fault.Error {
 			Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fault.New(fault.Policy, "the server speaks plain HTTP").From(err).On("reason", "not-https").Try("--plain-http")
-	case errors.As(err, &unknown), errors.As(err, new(*net.OpError)):
-		return fault.New(fault.Unavailable, "cannot connect: %s", fault.Clip(innermost(err), 300)).From(err)
+	case errors.As(err, &dialled) && dialled.Op != "dial":
+		return fault.New(fault.Unavailable, "the connection broke: %s", innermost(err)).From(err)
+	case errors.As(err, &dialled), errors.As(err, new(*net.DNSError)):
+		return fault.New(fault.Unavailable, "cannot connect: %s", innermost(err)).From(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Registry, "the connection closed too early").From(err)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return fault.Of(err)
-	case errors.As(err, &at):
-		return fault.New(fault.Registry, "%s", fault.Clip(innermost(err), 300)).From(err)
+	case errors.Is(err, errdef.ErrTooManyPages):
+		return fault.New(fault.Limit, "a list of more than %d pages", maxPages).From(err)
+	case errors.Is(err, errdef.ErrSizeExceedsLimit):
+		return fault.New(fault.Limit, "a list of more than %d bytes", format.MaxManifest).From(err)
 	}
-	return fault.Wrap(err, "%s", err)
+	f := fault.Of(err)
+	if f.Code == fault.Unknown {
+		f = fault.New(fault.Registry, "invalid answer: %s", innermost(err)).From(err)
+	}
+	return f
 }
 
-// innermost is the text of an error without the address that it is about.
+// What may be an address stands in quotes, behind the method of a request or elsewhere.
+var (
+	request = regexp.MustCompile(`[A-Z][A-Za-z]+ "[^"]*[/?][^"]*": `)
+	address = regexp.MustCompile(`"[^"]*[/?][^"]*"`)
+)
+
+// innermost is the text of an error without the addresses that it is about.
 func innermost(err error) string {
-	if at, ok := errors.AsType[*url.Error](err); ok {
-		return at.Err.Error()
-	}
-	return err.Error()
+	return fault.Clip(address.ReplaceAllString(request.ReplaceAllString(err.Error(), ""), "…"), 300)
 }
 
 // refused says what an answer of a registry means.

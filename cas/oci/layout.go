@@ -91,7 +91,7 @@ func (l *layout) manifest(_ context.Context, name string) ([]byte, error) {
 // has reports whether a blob is there. What a broken stick has in its place isn't.
 func (l *layout) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
 	f, _, err := l.open(ctx, d, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err != nil && fault.CodeOf(err) == fault.Integrity {
 		return false, nil
 	}
 	if err != nil {
@@ -108,10 +108,18 @@ func (l *layout) open(_ context.Context, d ocispec.Descriptor, from int64) (io.R
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, notFound(d.Digest.String()).From(err)
 	}
+	if err != nil {
+		return nil, 0, err
+	}
+	fi, err := f.Stat()
+	if err == nil && fi.Size() != d.Size {
+		err = wrongSize(d, fi.Size())
+	}
 	if err == nil {
-		if _, err = f.Seek(from, io.SeekStart); err != nil {
-			f.Close()
-		}
+		_, err = f.Seek(from, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
 	}
 	return f, from, err
 }

@@ -85,7 +85,7 @@ func TestMirrors(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if found, err := m.Attached(t.Context(), SignaturesType); err != nil || len(found) != 1 {
+		if found, _, err := m.signatures(t.Context()); err != nil || len(found) != 1 {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}

@@ -119,13 +119,17 @@ func (p *Place) progress(n int64) {
 // maxPause is how long a server may ask to wait.
 const maxPause = 10 * time.Second
 
+// pauses are the waits before retries.
+func (p *Place) pauses() []time.Duration {
+	if p.options.pauses != nil {
+		return p.options.pauses
+	}
+	return []time.Duration{250 * time.Millisecond, time.Second}
+}
+
 // again does something that may fail for a moment, up to three times.
 func (p *Place) again(ctx context.Context, f func() error) error {
-	pauses := p.options.pauses
-	if pauses == nil {
-		pauses = []time.Duration{250 * time.Millisecond, time.Second}
-	}
-	for _, wait := range pauses {
+	for _, wait := range p.pauses() {
 		err := f()
 		if err == nil || ctx.Err() != nil || !guard.Passing(err) {
 			return err
@@ -138,15 +142,22 @@ func (p *Place) again(ctx context.Context, f func() error) error {
 		if p.options.Again != nil {
 			p.options.Again(p.about("", err), wait)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
+		if err := sleep(ctx, wait); err != nil {
+			return err
 		}
 	}
 	return f()
+}
+
+func sleep(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // about says in an error which place it is about.
@@ -188,6 +199,10 @@ func readAll(r io.Reader, d ocispec.Descriptor) ([]byte, error) {
 
 func damaged(d ocispec.Descriptor, why string) *fault.Error {
 	return fault.New(fault.Integrity, "wrong bytes for %s: %s", d.Digest, why).On("digest", d.Digest.String()).On("reason", "blob")
+}
+
+func wrongSize(d ocispec.Descriptor, found int64) error {
+	return damaged(d, fmt.Sprintf("it has %d bytes, not %d", found, d.Size))
 }
 
 // get reads a blob into memory.

@@ -92,45 +92,67 @@ func (p *Place) Get(ctx context.Context, name string) (*Image, error) {
 	return m, nil
 }
 
-// Attached reads the attachments of some type. One that is no attachment as rye writes them, or whose bytes are
-// wrong, is left out: anybody may attach anything.
-func (m *Image) Attached(ctx context.Context, kind string) ([]Attachment, error) {
-	all, err := m.place.listed(ctx, m.self)
+// Attached reads the attachments of some type, one after the other. Anybody may attach anything: one that is no attachment as
+// rye writes them, whose bytes are wrong, or that take refuses, is left out, and left says why.
+func (m *Image) Attached(ctx context.Context, kind string, take func(*Attachment) error) (left []error, err error) {
+	var all []ocispec.Descriptor
+	err = m.place.look(ctx, func(at place) (err error) {
+		all, err = at.referrers(ctx, m.self)
+		return err
+	})
 	if err != nil {
 		return nil, m.place.about(m.Digest, err)
 	}
-	var out []Attachment
 	for _, d := range all {
 		// Registries from before OCI 1.1 take the type of the config for the artifact's.
 		if d.ArtifactType != kind && d.ArtifactType != "" && d.ArtifactType != ocispec.MediaTypeEmptyJSON {
 			continue
 		}
 		a, err := m.attachment(ctx, d, kind)
-		if err != nil {
-			if f := explain(err); f.Code != fault.Integrity && f.Code != fault.NotFound && f.Code != fault.Validation {
-				return nil, m.place.about(m.Digest, err)
-			}
-			continue
+		if err != nil && !leavable(err) {
+			return nil, m.place.about(m.Digest, err)
 		}
-		out = append(out, *a)
+		if err == nil && a != nil {
+			err = take(a)
+		}
+		if err != nil {
+			f := explain(err)
+			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(d.Digest.String(), 80), f.Text))
+		}
 	}
-	return out, nil
+	return left, nil
 }
 
+// leavable reports whether an error is about what was attached, and not about the place.
+func leavable(err error) bool {
+	switch explain(err).Code {
+	case fault.Integrity, fault.NotFound, fault.Validation, fault.Limit:
+		return true
+	}
+	return false
+}
+
+// attachment reads one that is listed; nil if it has another type.
 func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string) (*Attachment, error) {
+	if !format.ValidDigest(d.Digest.String()) {
+		return nil, fault.New(fault.Integrity, "its digest is not a sha256")
+	}
 	b, err := m.place.manifest(ctx, d.Digest.String())
 	if err != nil {
 		return nil, err
 	}
 	var in ocispec.Manifest
-	if json.Unmarshal(b, &in) != nil || in.ArtifactType != kind || in.Subject == nil ||
-		in.Subject.Digest != m.self.Digest || len(in.Layers) > 16 {
-		return nil, damaged(d, "not an attachment of "+m.Digest)
+	wrong := json.Unmarshal(b, &in) != nil
+	if !wrong && in.ArtifactType != kind && d.ArtifactType != kind {
+		return nil, nil
+	}
+	if wrong || in.ArtifactType != kind || in.Subject == nil || in.Subject.Digest != m.self.Digest || len(in.Layers) > maxParts {
+		return nil, fault.New(fault.Integrity, "not an attachment of %s", m.Digest)
 	}
 	a := &Attachment{Type: in.ArtifactType, Annotations: in.Annotations}
 	for _, l := range in.Layers {
 		if l.Size < 0 || l.Size > maxAttached || !format.ValidDigest(l.Digest.String()) {
-			return nil, damaged(l, "not a part of an attachment")
+			return nil, fault.New(fault.Integrity, "it has a part of more than %d bytes, or without a sha256", maxAttached)
 		}
 		p := Part{Type: l.MediaType, Name: l.Annotations[ocispec.AnnotationTitle]}
 		if p.Bytes, err = m.place.get(ctx, l); err != nil {

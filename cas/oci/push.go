@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -290,14 +291,24 @@ func (u *push) send(ctx context.Context, d ocispec.Descriptor, b []byte) error {
 	return u.upload(ctx, d, b)
 }
 
+// A referrer is the manifest of an attachment.
+type referrer struct {
+	ocispec.Descriptor
+	text []byte
+}
+
 // attach makes attachments refer to a manifest.
 func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []Attachment) error {
+	if len(all) == 0 {
+		return nil
+	}
+	if err := u.send(ctx, blob(ocispec.MediaTypeEmptyJSON, emptyConfig), emptyConfig); err != nil {
+		return err
+	}
+	refer := make([]referrer, len(all))
 	for i := range all {
 		text, err := all[i].append(subject)
 		if err != nil {
-			return err
-		}
-		if err := u.send(ctx, blob(ocispec.MediaTypeEmptyJSON, emptyConfig), emptyConfig); err != nil {
 			return err
 		}
 		for _, part := range all[i].Parts {
@@ -305,46 +316,57 @@ func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []Att
 				return err
 			}
 		}
-		if err := u.refer(ctx, subject, blob(ocispec.MediaTypeImageManifest, text), text); err != nil {
-			return err
-		}
+		refer[i] = referrer{blob(ocispec.MediaTypeImageManifest, text), text}
 	}
-	return nil
+	return u.refer(ctx, subject, refer)
 }
 
-// refer puts a referrer and looks whether the subject has it: where the list is a tag, another client may have written it at
-// the same time.
-func (u *push) refer(ctx context.Context, subject, self ocispec.Descriptor, text []byte) error {
-	for range 5 {
-		listed, err := u.listed(ctx, subject)
+// refer puts referrers until the subject has them all. Where the list is a tag, whoever writes it may take away what another client has
+// just added: so it is looked at once more, a moment later.
+func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []referrer) error {
+	var put, settled bool
+	for range 8 {
+		missing, err := u.unlisted(ctx, subject, all)
 		if err != nil {
 			return err
 		}
-		for _, d := range listed {
-			if d.Digest == self.Digest {
+		if len(missing) == 0 {
+			if settled || !put || !u.byTag() {
 				return nil
 			}
+			settled = true
+			if err := sleep(ctx, u.pauses()[0]); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, "") }); err != nil {
-			return err
+		put, settled = true, false
+		for _, r := range missing {
+			if err := u.again(ctx, func() error { return u.at.putManifest(ctx, r.Descriptor, r.text, "") }); err != nil {
+				return err
+			}
 		}
 	}
-	listed, err := u.listed(ctx, subject)
-	for _, d := range listed {
-		if d.Digest == self.Digest {
-			return nil
-		}
-	}
-	if err == nil {
-		err = fault.New(fault.Busy, "the registry does not list %s as a referrer", self.Digest).On("digest", self.Digest.String())
-	}
-	return err
+	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).On("digest", subject.Digest.String())
 }
 
-func (p *Place) listed(ctx context.Context, subject ocispec.Descriptor) (all []ocispec.Descriptor, err error) {
-	err = p.look(ctx, func(at place) error {
-		all, err = at.referrers(ctx, subject)
+// unlisted returns the referrers that the place doesn't list.
+func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor, all []referrer) ([]referrer, error) {
+	var listed []ocispec.Descriptor
+	err := u.again(ctx, func() (err error) {
+		listed, err = u.at.referrers(ctx, subject)
 		return err
 	})
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r referrer) bool {
+		return slices.ContainsFunc(listed, func(d ocispec.Descriptor) bool { return d.Digest == r.Digest })
+	}), nil
+}
+
+// byTag reports whether the place keeps its lists of referrers under tags, as far as that is known by now.
+func (p *Place) byTag() bool {
+	r, ok := p.at.(*repository)
+	return ok && r.remote.SetReferrersCapability(true) != nil
 }

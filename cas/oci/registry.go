@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	maxPages     = 50   // of a list of tags or referrers
+	pageSize     = 1000 // of a list of tags, where the registry has pages
+	maxPages     = 100  // of a list of tags or referrers
 	maxReferrers = 1000 // of one manifest
 	maxTags      = 100_000
 )
@@ -36,7 +37,7 @@ type repository struct {
 	client *auth.Client
 	remote *remote.Repository
 
-	told atomic.Bool // credentials
+	told atomic.Pointer[Credential] // nil or zero: none
 
 	mu     sync.Mutex
 	probed bool // whether remote.PlainHTTP is what the server speaks
@@ -51,27 +52,37 @@ func newRepository(r Reference, o *Options) (*repository, error) {
 		Header: http.Header{"User-Agent": {"rye"}}}
 	at := &repository{ref: registry.Reference{Registry: r.Host, Repository: r.Name}, client: c}
 	c.Credential = func(ctx context.Context, host string) (auth.Credential, error) {
-		// Only for the registry itself: what it redirects to asks in vain.
-		if o.Credential == nil || !strings.EqualFold(host, r.Host) {
+		// Only for the registry itself: what it redirects to asks in vain. docker.io has another name on the network.
+		if o.Credential == nil || !strings.EqualFold(host, at.ref.Host()) {
 			return auth.EmptyCredential, nil
 		}
-		found, err := o.Credential(ctx, host)
-		at.told.Store(found != Credential{})
+		found, err := o.Credential(ctx, r.Host)
+		at.told.Store(&found)
 		return auth.Credential{Username: found.User, Password: found.Password, RefreshToken: found.Token}, err
 	}
 	at.remote = &remote.Repository{Client: c, Reference: at.ref, SkipReferrersGC: true, MaxMetadataBytes: format.MaxManifest,
-		TagListMaxPages: maxPages, ReferrerListMaxPages: maxPages}
+		TagListPageSize: pageSize, TagListMaxPages: maxPages, ReferrerListMaxPages: maxPages}
 	at.probed = !o.PlainHTTP && !guard.Loopback(r.Host)
 	return at, nil
 }
 
-// denied completes an error about credentials: whether there were any, and how they are set.
+// denied completes an error about credentials: whether there were any, and how they are set. What the registry says again of them
+// is hidden.
 func (r *repository) denied(f *fault.Error) {
-	switch {
-	case f.Code != fault.AuthRequired && f.Code != fault.AuthFailed:
+	if f.Code != fault.AuthRequired && f.Code != fault.AuthFailed {
 		return
-	case f.Code == fault.AuthRequired && r.told.Load():
-		f.Code, f.Text = fault.AuthFailed, "the registry refuses the credentials"
+	}
+	if c := r.told.Load(); c != nil && *c != (Credential{}) {
+		for i := range f.Why {
+			for _, secret := range []string{c.Password, c.Token} {
+				if secret != "" {
+					f.Why[i] = strings.ReplaceAll(f.Why[i], secret, "…")
+				}
+			}
+		}
+		if f.Code == fault.AuthRequired {
+			f.Code, f.Text = fault.AuthFailed, "the registry refuses the credentials"
+		}
 	}
 	f.Hint = nil
 	f.Try("rye auth set "+Scheme+r.ref.Registry, "rye docs oci")
@@ -103,13 +114,13 @@ func (r *repository) ready(ctx context.Context) error {
 }
 
 // request makes a request about the repository.
-func (r *repository) request(ctx context.Context, path string) (*http.Request, error) {
+func (r *repository) request(ctx context.Context, method, path string) (*http.Request, error) {
 	scheme := "https"
 	if r.remote.PlainHTTP {
 		scheme = "http"
 	}
 	ctx = auth.AppendRepositoryScope(ctx, r.ref, auth.ActionPull)
-	return http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+r.ref.Host()+"/v2/"+r.ref.Repository+path, nil)
+	return http.NewRequestWithContext(ctx, method, scheme+"://"+r.ref.Host()+"/v2/"+r.ref.Repository+path, nil)
 }
 
 // accepted are the manifests that a registry may answer with: all, so that it is said what they are.
@@ -120,7 +131,7 @@ func (r *repository) manifest(ctx context.Context, name string) ([]byte, error) 
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	req, err := r.request(ctx, "/manifests/"+name)
+	req, err := r.request(ctx, http.MethodGet, "/manifests/"+name)
 	if err != nil {
 		return nil, err
 	}
@@ -148,18 +159,34 @@ func answer(resp *http.Response, what string) error {
 	return &errcode.ErrorResponse{Method: resp.Request.Method, URL: resp.Request.URL, StatusCode: resp.StatusCode}
 }
 
+// has asks by HEAD. A blob of another size is none: a push then sends it.
 func (r *repository) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
 	if err := r.ready(ctx); err != nil {
 		return false, err
 	}
-	return r.remote.Exists(ctx, d)
+	req, err := r.request(ctx, http.MethodHead, "/blobs/"+d.Digest.String())
+	if err != nil {
+		return false, err
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return false, err
+	}
+	resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return resp.ContentLength < 0 || resp.ContentLength == d.Size, nil
+	case http.StatusNotFound:
+		return false, nil
+	}
+	return false, answer(resp, d.Digest.String())
 }
 
 func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, 0, err
 	}
-	req, err := r.request(ctx, "/blobs/"+d.Digest.String())
+	req, err := r.request(ctx, http.MethodGet, "/blobs/"+d.Digest.String())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -172,10 +199,16 @@ func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64)
 		return nil, 0, err
 	}
 	switch {
-	case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)):
+	case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)),
+		resp.StatusCode == http.StatusOK:
+		if resp.StatusCode == http.StatusOK {
+			from = 0
+		}
+		if n := resp.ContentLength; n >= 0 && from+n != d.Size {
+			resp.Body.Close()
+			return nil, 0, wrongSize(d, from+n)
+		}
 		return resp.Body, from, nil
-	case resp.StatusCode == http.StatusOK:
-		return resp.Body, 0, nil
 	case from > 0 && resp.StatusCode < 500: // the server has its own idea of ranges
 		resp.Body.Close()
 		return r.open(ctx, d, 0)

@@ -68,10 +68,18 @@ func TestWrong(t *testing.T) {
 			if !isLayer(r) {
 				return false
 			}
-			rw.Header().Set("Content-Length", "1000000000")
+			rec, _ := d.instead(nil, r)
+			rw.Header().Set("Content-Length", rec.Header().Get("Content-Length"))
 			rw.Write([]byte("a"))
 			panic(http.ErrAbortHandler)
 		}, fault.Registry, "closed too early"},
+		"another size": {func(d *double, rw http.ResponseWriter, r *http.Request) bool {
+			if !isLayer(r) {
+				return false
+			}
+			rw.Header().Set("Content-Length", "1000000000")
+			return true
+		}, fault.Integrity, "it has 1000000000 bytes, not "},
 		"not found": {func(_ *double, rw http.ResponseWriter, r *http.Request) bool {
 			if isLayer(r) {
 				rw.WriteHeader(http.StatusNotFound)
@@ -107,7 +115,6 @@ func TestWrong(t *testing.T) {
 			if !isLayer(r) {
 				return false
 			}
-			rw.Header().Set("Content-Length", "1000000")
 			rw.Write([]byte("a"))
 			rw.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -386,9 +393,9 @@ func TestSigners(t *testing.T) {
 		if err := p.at.putManifest(t.Context(), blob(ocispec.MediaTypeImageManifest, junk), junk, ""); err != nil {
 			t.Fatal(err)
 		}
-		all, err := m.Attached(t.Context(), SignaturesType)
-		if err != nil || len(all) != 3 {
-			t.Errorf("%s: %d attachments, %v", name, len(all), err)
+		all, left, err := m.signatures(t.Context())
+		if err != nil || len(all) != 3 || len(left) != 1 || !strings.Contains(left[0].Error(), "without a sha256") {
+			t.Errorf("%s: %d attachments, %v, %v", name, len(all), left, err)
 		}
 	}
 }
@@ -406,8 +413,8 @@ func TestCredentials(t *testing.T) {
 				leaked = append(leaked, name+": "+v)
 			}
 		}
-		if r.URL.Query().Get("ask") != "" {
-			rw.Header().Set("WWW-Authenticate", `Basic realm="elsewhere"`)
+		if scheme := r.URL.Query().Get("ask"); scheme != "" {
+			rw.Header().Set("WWW-Authenticate", scheme+` realm="http://`+r.Host+`/token"`)
 			rw.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -460,7 +467,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	plain := d.Cue
-	for _, query := range []string{"", "?ask=1"} {
+	for _, query := range []string{"", "?ask=Basic", "?ask=Bearer"} {
 		d.Mu.Lock()
 		d.Cue = func(rw http.ResponseWriter, r *http.Request) bool {
 			if plain(rw, r) {

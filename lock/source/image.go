@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 
 	"github.com/rye-build/rye/ai/semver"
@@ -74,13 +73,6 @@ func (s *Sources) image(ctx context.Context, ref oci.Reference) (*remote.Remote,
 		}
 		return remote.Open(ctx, place, ref.Digest, s.o.Verify)
 	})
-}
-
-// unknown completes the refusal of an image whose signer the policy doesn't know by what the registry says of the signers.
-func (s *Sources) unknown(ctx context.Context, ref oci.Reference, no *bundle.NotAdmittedError) {
-	if r, err := s.image(ctx, ref); err == nil && !s.away(ref) {
-		no.From, no.Signatures, no.Keys = s.imagePlace(ref, ref.Digest), r.Signatures, r.Keys
-	}
 }
 
 // imagePlace is the text of a repository, with a digest if one is given; a layout has its path.
@@ -189,6 +181,9 @@ func (s *Sources) byName(ctx context.Context, src project.Source, b *bundle.Bund
 	if len(pinned) == 0 || pinned[0] != ref.Digest { // the tag was not asked for
 		return nil
 	}
+	if err := remote.CheckTag(ref.Tag, b); err != nil {
+		return err
+	}
 	from := s.imagePlace(ref, "") + ":" + ref.Tag
 	return s.o.Journal.Record(ctx, rollback.OfFileList(b.FileList, from, true, s.o.Now()))
 }
@@ -203,8 +198,5 @@ func (c *carrier) imported(ctx context.Context, ref oci.Reference) error {
 		return err
 	}
 	_, err = r.Take(ctx, "", remote.Pull{Store: c.o.Store, Spool: c.o.Spool, Verify: c.verify, Journal: c.o.Journal, Now: c.o.Now})
-	if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok {
-		c.unknown(ctx, ref, no)
-	}
 	return err
 }

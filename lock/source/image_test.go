@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -32,6 +33,19 @@ func (w *world) push(p *pack, tag string) {
 	}
 }
 
+// retag gives what a tag of the layout names another tag.
+func (w *world) retag(tag, as string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, "..", "stick", "index.json")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, bytes.Replace(text, []byte(`ref.name":"`+tag), []byte(`ref.name":"`+as), 1), 0o644)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // A layout has the versions of its tags, and what one requires is asked only of those that matter.
 func TestImages(t *testing.T) {
 	w := newWorld(t)
@@ -40,7 +54,8 @@ func TestImages(t *testing.T) {
 	w.push(first, "1.0.0")
 	w.push(second, "1.1.0")
 	w.push(second, "stable")
-	w.push(second, "2.0.0") // which lies
+	w.push(second, "lie")
+	w.retag("lie", "2.0.0")
 	src := project.Source{Where: "oci-layout:../stick"}
 	s := w.sources("acme/web", src)
 	all, err := s.Versions(t.Context(), "acme/web")
@@ -64,6 +79,11 @@ func TestImages(t *testing.T) {
 	}
 	if id, err := s.Named(t.Context(), project.Source{Where: "oci-layout:../stick:1.0.0"}); err != nil || id != "acme/web" {
 		t.Error(id, err)
+	}
+
+	lie := project.Source{Where: src.Where + ":2.0.0"}
+	if _, _, err := w.sources("acme/web", lie).Manifest(t.Context(), "acme/web", "1.1.0"); fault.CodeOf(err) != fault.Integrity {
+		t.Errorf("a tag that lies, by itself: %v", err)
 	}
 
 	// A tag that is no version is at a digest, and never goes back.

@@ -221,11 +221,10 @@ func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bun
 			err = Mismatch("id", id, b.BundleID)
 		}
 		if err == nil {
-			_, err = s.o.Verify.Admit(b)
-			if no, ok := errors.AsType[*bundle.NotAdmittedError](err); ok && image {
-				s.unknown(ctx, ref, no)
-			} else {
+			if _, err = s.o.Verify.Admit(b); !image {
 				err = s.claimed(ctx, err, s.place(src), b.Signatures)
+			} else if r, bad := s.image(ctx, ref); bad == nil && !s.away(ref) {
+				err = r.Claim(err)
 			}
 		}
 		if err != nil {

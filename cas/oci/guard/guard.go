@@ -84,18 +84,21 @@ func left(req *http.Request) bool {
 	return false
 }
 
+// maxAfter is the longest wait that is told of: absurd ones are this long.
+const maxAfter = 24 * time.Hour
+
 // retryAfter reads how long a server asks to wait. A date counts from the server's own.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
-	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return min(time.Duration(n)*time.Second, 24*time.Hour)
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
+		return min(time.Duration(n)*time.Second, maxAfter)
 	}
 	then, err := http.ParseTime(text)
 	now, err2 := http.ParseTime(h.Get("Date"))
 	if err != nil || err2 != nil {
 		return 0
 	}
-	return min(max(then.Sub(now), 0), 24*time.Hour)
+	return min(max(then.Sub(now), 0), maxAfter)
 }
 
 // A flow is a body that has to move. Of an answer only the waiting counts, of a request what the server takes.

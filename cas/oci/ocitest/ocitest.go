@@ -67,9 +67,13 @@ func (d *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.asked = append(d.asked, r.Method+" "+r.URL.Path)
 	cue := d.Cue
 	d.Mu.Unlock()
-	if cue != nil && cue(w, r) {
-		return
+	if cue == nil || !cue(w, r) {
+		d.Answer(w, r)
 	}
+}
+
+// Answer answers as a registry does.
+func (d *Registry) Answer(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/v2/acme/deploy")
 	if !ok {
 		w.WriteHeader(http.StatusOK)
@@ -84,15 +88,28 @@ func (d *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case kind == "manifests":
 		d.manifest(w, r, name)
 	case kind == "tags":
-		d.Mu.Lock()
-		tags := slices.Sorted(maps.Keys(d.Tags))
-		d.Mu.Unlock()
-		json.NewEncoder(w).Encode(map[string]any{"name": "acme/deploy", "tags": tags})
+		d.list(w, r)
 	case kind == "referrers" && d.Referrers:
 		d.refer(w, name)
 	default:
 		http.Error(w, "404 page not found", http.StatusNotFound)
 	}
+}
+
+// list answers with tags, in pages of at most 400.
+func (d *Registry) list(w http.ResponseWriter, r *http.Request) {
+	d.Mu.Lock()
+	tags := slices.Sorted(maps.Keys(d.Tags))
+	d.Mu.Unlock()
+	i, found := slices.BinarySearch(tags, r.URL.Query().Get("last"))
+	if found {
+		i++
+	}
+	if tags = tags[i:]; len(tags) > 400 {
+		tags = tags[:400]
+		w.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/tags/list?n=400&last=%s>; rel="next"`, tags[399]))
+	}
+	json.NewEncoder(w).Encode(map[string]any{"name": "acme/deploy", "tags": tags})
 }
 
 func (d *Registry) upload(w http.ResponseWriter, r *http.Request) {

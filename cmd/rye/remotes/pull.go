@@ -95,6 +95,9 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
+	for _, why := range r.Left {
+		a.Term.Note("signatures left out: %v", why)
+	}
 	ref.Digest = r.Image.Digest
 	return bundlePulled{report.BundleID, report.Version, report.ID.String(), fmt.Sprint(ref), r.Image.Digest, len(report.Bundle.Files), len(report.Vouched), report.Bytes}, nil
 }

@@ -69,8 +69,11 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 		switch typed := a.Absolute(cli.Setting{Value: path}); {
 		case path != "" && typed.Value == claim.From:
 			claim.From = path
-		case !strings.Contains(claim.From, "://") && !oci.IsReference(claim.From):
-			claim.From = a.FromHere(claim.From)
+		case !strings.Contains(claim.From, "://"):
+			dir, layout := strings.CutPrefix(claim.From, oci.LayoutScheme)
+			if claim.From = a.FromHere(dir); layout {
+				claim.From = oci.LayoutScheme + claim.From
+			}
 		}
 		return &claim, true
 	}
@@ -87,6 +90,7 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 // A stranger is a signer of a bundle or an index that the policy doesn't know.
 type stranger struct {
 	kind, name string // of what is signed: "bundle" or "index"
+	source     string // what carries the key
 	print      key.Fingerprint
 	key        manifest.SignerKey // zero if the source doesn't have it
 	names      []string           // that the signer would vouch for
@@ -105,6 +109,15 @@ func newStranger(claim *bundle.NotAdmittedError, p *policy.Policy) (s stranger, 
 		}
 	}
 	s.kind, s.name, _ = strings.Cut(claim.Name, ":")
+	s.source = "archive"
+	switch {
+	case s.kind == "index":
+		s.source = s.kind
+	case strings.HasPrefix(claim.From, oci.LayoutScheme):
+		s.source = "image layout"
+	case oci.IsReference(claim.From):
+		s.source = "registry"
+	}
 	id, _, _ := strings.Cut(s.name, "@")
 	space, _, below := strings.Cut(id, "/")
 	if s.names = []string{space + "/**"}; !below {
@@ -123,17 +136,9 @@ func newStranger(claim *bundle.NotAdmittedError, p *policy.Policy) (s stranger, 
 
 func (s stranger) owner() string {
 	if s.key.Owner == "" {
-		return "not stated in the " + s.source()
+		return "not stated in the " + s.source
 	}
-	return s.key.Owner + ", as the " + s.source() + " claims"
-}
-
-// source is what carries the key.
-func (s stranger) source() string {
-	if s.kind == "index" {
-		return s.kind
-	}
-	return "archive"
+	return s.key.Owner + ", as the " + s.source + " claims"
 }
 
 // flags returns the names as flags of rye trust add.
