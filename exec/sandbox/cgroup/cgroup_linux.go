@@ -21,7 +21,7 @@ const root = "/sys/fs/cgroup"
 // A Group is the control group of one run: in version 1, one for each controller. A nil Group is none.
 type Group struct {
 	Version string
-	Lists   []*os.File // open for writing: "0" adds the process that writes it
+	Lists   []*os.File // open for writing: "0" adds the process that writes it, which has one thread
 	Bounds  []string   // the controllers
 	dirs    []string
 }
@@ -83,7 +83,7 @@ func newGroup2(root, own string, memory int64, processes int) (*Group, error) {
 			continue
 		}
 		g := &Group{Version: "v2", Bounds: []string{"memory", "pids"}}
-		if why = g.add(dir, file{"memory.max", strconv.FormatInt(memory, 10), false}, file{"memory.swap.max", "0", true},
+		if why = g.add(dir, "cgroup.procs", file{"memory.max", strconv.FormatInt(memory, 10), false}, file{"memory.swap.max", "0", true},
 			file{"pids.max", strconv.Itoa(processes), false}); why == nil {
 			return g, nil
 		}
@@ -104,7 +104,7 @@ func newGroup1(root string, own map[string]string, memory int64, processes int) 
 		at, ok := own[controller]
 		err := errors.New("not mounted")
 		if ok {
-			err = g.add(filepath.Join(root, controller, at), files[i]...)
+			err = g.add(filepath.Join(root, controller, at), "tasks", files[i]...)
 		}
 		if err != nil {
 			g.Close()
@@ -114,8 +114,9 @@ func newGroup1(root string, own map[string]string, memory int64, processes int) 
 	return g, nil
 }
 
-// add makes a directory in a group and writes its files.
-func (g *Group) add(parent string, files ...file) error {
+// add makes a directory in a group, writes its files and opens its list. The list "tasks" of version 1 has threads: moving one
+// to another group is quick, while "cgroup.procs" waits until every processor of the machine has scheduled, 10 to 20 ms.
+func (g *Group) add(parent, name string, files ...file) error {
 	sweep(parent)
 	dir, err := os.MkdirTemp(parent, prefix+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
@@ -135,9 +136,9 @@ func (g *Group) add(parent string, files ...file) error {
 			return fmt.Errorf("%s: %w", f.name, cause(err))
 		}
 	}
-	list, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+	list, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("cgroup.procs: %w", cause(err))
+		return fmt.Errorf("%s: %w", name, cause(err))
 	}
 	g.Lists = append(g.Lists, list)
 	return nil
