@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,10 @@ type bench struct {
 	notes   []string
 	syncs   []syncCount
 	broken  []string // where rye failed
+
+	registry *registry // nil: not started
+	mover    string    // what crane and oras are; "" if they can't be built
+	stops    []func()  // at the end
 }
 
 // A result is what one tool needed for one kind of run.
@@ -40,8 +45,10 @@ type job struct {
 	cold   []string  // before every run these are not in memory, where the system can be asked for that
 	before []command // before every run
 	run    []command
-	store  string       // weighed before and after
-	check  func() error // after every run: was it done?
+	times  int                   // how often a run does it: its time and CPU time are each one's; 0: once
+	store  string                // weighed before and after
+	added  func() (int64, error) // after every run: what it added, where that isn't the store's growth
+	check  func() error          // after every run: was it done?
 
 	onceFresh []string
 }
@@ -102,6 +109,8 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 			n = max(n, min(b.n, 3))
 		}
 	}
+	var jobs []job
+	var err error
 	switch r.op {
 	case "puts":
 		return b.puts(ctx)
@@ -109,63 +118,49 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 		if err := b.puts(ctx); err != nil {
 			return err
 		}
-		jobs, err := b.manyJobs(ctx, r.on)
-		if err != nil {
+		if jobs, err = b.manyJobs(ctx, r.on); err != nil {
 			return err
 		}
 		return b.measure(ctx, r.run(), jobs, n)
 	case "items":
-		jobs, err := b.itemJobs(ctx, r.on)
-		if err != nil {
-			return err
-		}
-		return b.measure(ctx, r.run(), jobs, n)
+		jobs, err = b.itemJobs(ctx, r.on)
 	case "bundles":
-		jobs, err := b.bundleJobs(ctx, r)
-		if err != nil {
-			return err
-		}
-		return b.measureAway(ctx, r.run(), jobs, n)
+		jobs, err = b.bundleJobs(ctx, r)
 	case "lock":
-		jobs, err := b.lockJobs(ctx, r)
-		if err != nil {
-			return err
-		}
-		return b.measureAway(ctx, r.run(), jobs, n)
+		jobs, err = b.lockJobs(ctx, r)
 	case "exec":
-		jobs, err := b.execJobs(r.on)
-		if err != nil {
-			return err
-		}
-		if r.on == "warm" {
+		switch jobs, err = b.execJobs(r.on); strings.TrimSuffix(r.on, ".required") {
+		case "nothing", "shell", "python":
 			n *= 20
 		}
-		return b.measureAway(ctx, r.run(), jobs, n)
+	case "session":
+		jobs, err = b.sessionJobs(r.on)
 	case "build":
-		jobs, err := b.buildJobs(r.on)
-		if err != nil {
-			return err
-		}
-		return b.measureAway(ctx, r.run(), jobs, n)
+		jobs, err = b.buildJobs(r.on)
 	case "thread":
-		jobs, err := b.threadJobs(r.on)
-		if err != nil {
-			return err
-		}
-		return b.measureAway(ctx, r.run(), jobs, n)
+		jobs, err = b.threadJobs(r.on)
 	case "mcp":
-		jobs, err := b.mcpJobs(r.on)
-		if err != nil {
-			return err
-		}
-		return b.measureAway(ctx, r.run(), jobs, n)
-	case "startup":
-		n *= 20
+		jobs, err = b.mcpJobs(r.on)
+	case "oci":
+		jobs, err = b.ociJobs(ctx, r.on)
 	default:
-		for _, c := range []string{r.on, next[r.on]} {
-			if err := b.corpus(ctx, c); err != nil {
-				return err
-			}
+		if r.op == "startup" {
+			n *= 20
+		}
+		return b.storeRows(ctx, same, n)
+	}
+	if err != nil {
+		return err
+	}
+	return b.measureAway(ctx, r.run(), jobs, n)
+}
+
+// storeRows measures rows in which each tool does the same with a corpus, or nothing but start.
+func (b *bench) storeRows(ctx context.Context, same []row, n int) error {
+	r := same[0]
+	for _, c := range []string{r.on, next[r.on]} {
+		if err := b.corpus(ctx, c); err != nil {
+			return err
 		}
 	}
 	var jobs []job
@@ -364,9 +359,18 @@ func (b *bench) turn(ctx context.Context, j job) (s sample, err error) {
 	if s, err = b.run(ctx, j.run...); err != nil {
 		return s, err
 	}
+	if j.times > 0 {
+		s.Wall /= float64(j.times)
+		s.CPU /= float64(j.times)
+	}
 	if j.store != "" {
 		s.Bytes, _ = usage(j.store)
 		s.Added = s.Bytes - before
+	}
+	if j.added != nil {
+		if s.Added, err = j.added(); err != nil {
+			return s, err
+		}
 	}
 	if j.check != nil {
 		err = j.check()

@@ -155,7 +155,7 @@ func makeCorpus(dir, letter string, quick bool) error {
 		err = assets(tmp, words, s.b, letter == "D")
 	case "I":
 		err = makeItems(tmp, words, s.a)
-	case "I100", "I1000", "I10000":
+	case "I100", "I1000", "I10000", "I100000":
 		var n int
 		if n, err = strconv.Atoi(letter[1:]); err == nil {
 			err = makeItems(tmp, words, n)
@@ -247,13 +247,15 @@ func assets(dir string, words []string, largest int, edit bool) error {
 	return nil
 }
 
+// editRun is how many bytes of an asset an edit overwrites.
+const editRun = 4 * kib
+
 // editAsset overwrites a hundredth of b in runs of 4 KiB and, if asked for, inserts something. Files that a run
 // would change by more than a hundredth stay as they are.
 func editAsset(w writer, b []byte, insert bool) []byte {
-	const run = 4 * kib
-	for range len(b) / 100 / run {
-		at := w.below(len(b) - run)
-		w.random(b[at : at+run])
+	for range len(b) / 100 / editRun {
+		at := w.below(len(b) - editRun)
+		w.random(b[at : at+editRun])
 	}
 	if insert {
 		new := make([]byte, 50+w.below(1000))

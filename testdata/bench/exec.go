@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -20,8 +21,10 @@ import (
 
 // execJobs compares what execution costs with what does the like:
 //
-//	warm      rye exec of a pinned tool that is the program "true"     "true" bare; bwrap, which starts it with namespaces of
+//	nothing   rye exec of a pinned tool that is the program "true"     "true" bare; bwrap, which starts it with namespaces of
 //	                                                                   its own; allowed: two times "rye version", and bwrap
+//	shell     rye exec of a pinned tool in bash                        bash bare
+//	python    rye exec of a pinned tool in Python                      python3 bare
 //	starlark  rye exec of a pinned tool in Starlark                program: that of the program "true"; python3, which does nothing
 //	wasm      rye exec of a pinned module of 2 MiB that does nothing,  "true" bare
 //	          compiled before
@@ -29,52 +32,40 @@ import (
 //	at-once   1,000 times rye exec, all at once                        bwrap 1,000 times at once
 //	append    500,000 calls into an empty audit log                    cp of the log that this makes
 //	verify    rye audit verify of them, a million lines                b3sum, which only hashes them
+//
+// With ".required" the policy demands the audit log.
 func (b *bench) execJobs(what string) ([]job, error) {
 	runs, together, calls := "100", "1000", "500000"
 	if b.quick {
 		runs, together, calls = "5", "20", "1000"
 	}
-	at := filepath.Join(b.dir, "exec-"+what)
-	home, project := at+"-home", at+"-project"
+	at := b.called("exec-" + what)
+	home, project := at.home, at.project
 	state := filepath.Join(home, "state", "rye")
-	rye := func(args ...string) command {
-		c := cmd(append([]string{b.rye}, args...)...).in(project)
-		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
-	}
 	part := func(name, count string, more ...string) command {
 		return cmd(append([]string{b.self, "-part", name, "-count", count}, more...)...)
 	}
 	_, err := exec.LookPath("bwrap")
 	bwrap := err == nil
-	bare := []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"}
-	const tool = `mkdir -p .ai/tools/acme && printf '%s\n' 'version: "1.0.0"' 'tool_type: program' 'category: acme' 'description: Does nothing' ` +
-		`'executor_id: rye/core/primitives/subprocess' 'config: {command: "true"}' >.ai/tools/acme/nothing.yaml`
-	const script = `printf '%s\n' '# ---' '# version: "1.0.0"' '# tool_type: starlark' '# category: acme' '# description: Does nothing' ` +
-		`'# executor_id: rye/core/runtimes/starlark_runtime' '# ---' 'def main(params):' '    return params' >.ai/tools/acme/script.star`
+	confined := []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"}
 	call := []string{"exec", "tool:acme/nothing"}
 	j := job{tool: "rye", onceFresh: []string{home, project}}
-	ready := []command{cmd("mkdir", home, project), cmd("sh", "-c", tool+" && "+script).in(project), rye("init"), rye("sign", "--all", "-q"), rye("lock", "-q"), rye(call...)}
 	switch what {
-	case "warm":
-		j.once, j.run = ready, []command{rye(call...)}
-		version := cmd(b.rye, "version")
-		jobs := []job{j, {tool: "true", run: []command{cmd("true")}}}
-		if bwrap {
-			jobs = append(jobs, job{tool: "bwrap", run: []command{cmd(bare...)}}, job{tool: "allowed", run: []command{version, version, cmd(bare...)}})
+	case "nothing", "nothing.required", "shell", "shell.required", "python":
+		tool, audit := strings.CutSuffix(what, ".required")
+		j := at.job(audit, at.rye("exec", "tool:acme/"+tool))
+		of, bare := at.bare(tool)
+		jobs := []job{j, {tool: of, run: []command{bare}}}
+		if bwrap && tool == "nothing" {
+			version := cmd(b.rye, "version")
+			jobs = append(jobs, job{tool: "bwrap", run: []command{cmd(confined...)}}, job{tool: "allowed", run: []command{version, version, cmd(confined...)}})
 		}
 		return jobs, nil
 	case "starlark":
-		j.once, j.run = ready, []command{rye("exec", "tool:acme/script")}
-		return []job{j, {tool: "program", run: []command{rye(call...)}}, {tool: "python3", run: []command{cmd("python3", "-I", "-S", "-c", "pass")}}}, nil
+		j := at.job(false, at.rye("exec", "tool:acme/script"))
+		return []job{j, {tool: "program", run: []command{at.rye(call...)}}, {tool: "python3", run: []command{cmd("python3", "-I", "-S", "-c", "pass")}}}, nil
 	case "wasm":
-		const module = `mkdir -p .ai/tools/acme/module go && printf '%s\n' 'version: "1.0.0"' 'tool_type: wasm' 'category: acme/module' ` +
-			`'description: Does nothing' 'executor_id: rye/core/runtimes/wasm_runtime' >.ai/tools/acme/module/module.yaml && ` +
-			`printf '%s\n' 'package main' 'import "fmt"' 'func main() { fmt.Println("{}") }' >go/main.go && ` +
-			`GOOS=wasip1 GOARCH=wasm go build -trimpath -ldflags='-s -w' -o .ai/tools/acme/module/_module.wasm go/main.go`
-		run := rye("exec", "tool:acme/module/module")
-		sign := []command{rye("init"), rye("sign", "--all", "-q"), rye("lock", "-q"), run}
-		j.once, j.run = append([]command{cmd("mkdir", home, project), cmd("sh", "-c", module).in(project)}, sign...), []command{run}
-		return []job{j, {tool: "true", run: []command{cmd("true")}}}, nil
+		return []job{at.job(false, at.rye("exec", "tool:acme/module/module")), {tool: "true", run: []command{cmd("true")}}}, nil
 	case "sandbox":
 		jobs := []job{{tool: "rye", run: []command{part("namespace", runs)}}, {tool: "landlock", run: []command{part("landlock", runs)}}, {tool: "bare", run: []command{part("bare", runs)}}}
 		if bwrap {
@@ -85,19 +76,20 @@ func (b *bench) execJobs(what string) ([]job, error) {
 		many := func(c command) command {
 			return c.through("sh", "-c", `n=$1; shift; seq "$n" | xargs -P "$n" -I_ "$@"`, "sh", together)
 		}
-		j.once, j.run = ready, []command{many(rye(call...))}
+		j := at.job(false, at.rye(call...))
+		j.run = []command{many(at.rye(call...))}
 		jobs := []job{j}
 		if bwrap {
-			jobs = append(jobs, job{tool: "bwrap", run: []command{many(cmd(bare...))}})
+			jobs = append(jobs, job{tool: "bwrap", run: []command{many(cmd(confined...))}})
 		}
 		return jobs, nil
 	case "append":
 		log := filepath.Join(state, "audit")
 		j.onceFresh, j.fresh, j.before, j.run = nil, []string{home}, []command{cmd("mkdir", "-p", state)}, []command{part("append", calls, "-data", state)}
-		return []job{j, {tool: "cp", fresh: []string{at + "-copy"}, run: []command{cmd("cp", "-r", log, at+"-copy"), cmd("sync", at+"-copy")}}}, nil
+		return []job{j, {tool: "cp", fresh: []string{home + "-copy"}, run: []command{cmd("cp", "-r", log, home+"-copy"), cmd("sync", home+"-copy")}}}, nil
 	case "verify":
 		j.once = []command{cmd("mkdir", "-p", project, state), part("append", calls, "-data", state)}
-		j.run = []command{rye("audit", "verify")}
+		j.run = []command{at.rye("audit", "verify")}
 		return []job{j, {tool: "b3sum", run: []command{cmd("sh", "-c", "find . -type f -print0 | xargs -0 b3sum").in(filepath.Join(state, "audit"))}}}, nil
 	}
 	return nil, fmt.Errorf("nothing is measured as %q", what)
@@ -112,6 +104,12 @@ func (o *options) doPart(ctx context.Context) error {
 	switch what {
 	case "append":
 		return appendCalls(ctx, o.data, n)
+	case "called":
+		return writeCalled(ctx, o.data)
+	case "session":
+		return callInSession(ctx, o.rye, o.tool, n)
+	case "idle":
+		return residentIdle(ctx, o.rye, o.data)
 	case "syncs":
 		return appendSynced(o.data, n)
 	case "record":
@@ -125,9 +123,9 @@ func (o *options) doPart(ctx context.Context) error {
 	case "crowd":
 		return runCrowd(ctx, o.rye, o.data, n)
 	case "mcp-rye":
-		return callMany(ctx, filepath.Base(o.data), n, o.rye, "mcp", "serve")
+		return callMany(ctx, o.tool, n, o.rye, "mcp", "serve")
 	case "mcp-bare":
-		return callMany(ctx, filepath.Base(o.data), n, self, "-part", "mcp-server", "-count", "1")
+		return callMany(ctx, o.tool, n, self, "-part", "mcp-server", "-count", "1")
 	case "mcp-server":
 		return serveBare(ctx)
 	}

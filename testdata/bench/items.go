@@ -106,61 +106,92 @@ func (w writer) prose(words []string, b []byte, lines int) []byte {
 	return b
 }
 
-// itemJobs compares what rye does with a project of items with what does the least of it: b3sum reads and hashes the
-// files, grep looks for one word in them, and ed25519 makes or checks as many signatures on both cores.
+// itemJobs compares what rye does with a project of 10,000 items with what does the least of it: b3sum reads and hashes the
+// files, grep looks for one word in them, ed25519 makes or checks as many signatures on both cores, and git status asks for
+// the state of each file. With ".100000" it is ten times as many items, beside the tenth of them.
 func (b *bench) itemJobs(ctx context.Context, what string) ([]job, error) {
-	if err := b.corpus(ctx, "I"); err != nil {
+	if verb, _, many := strings.Cut(what, ".100000"); many {
+		all, tenth := "I100000", "I10000"
+		if b.quick {
+			all, tenth = "I1000", "I100"
+		}
+		j, err := b.itemJob(ctx, verb, all)
+		if err != nil {
+			return nil, err
+		}
+		part, err := b.itemJob(ctx, verb, tenth)
+		part.tool = "tenth"
+		return []job{j, part}, err
+	}
+	j, err := b.itemJob(ctx, what, "I")
+	if err != nil {
 		return nil, err
 	}
 	src := filepath.Join(b.corpora, "I")
 	_, n := usage(src)
-	home, project := filepath.Join(b.dir, "items-home"), filepath.Join(b.dir, "items-"+what)
+	peer := func(name string, c command) job { return job{tool: name, run: []command{c}} }
+	bare := func(verb string) job { return peer("ed25519", cmd(b.self, "-ed25519", verb, "-count", fmt.Sprint(n))) }
+	hash := peer("b3sum", cmd("sh", "-c", "find .ai -type f -print0 | xargs -0 -P 2 -n 2500 b3sum").in(src))
+	if j.cold != nil {
+		hash.cold = []string{src}
+	}
+	switch verb, _, _ := strings.Cut(what, "-"); verb {
+	case "check":
+		return []job{j, hash}, nil
+	case "search":
+		return []job{j, peer("grep", cmd("grep", "-rl", searchedWord(), ".ai").in(src))}, nil
+	case "verify":
+		return []job{j, bare("verify"), hash}, nil
+	}
+	if what == "sign-again" {
+		return []job{j, bare("verify"), statusJob(src, filepath.Join(b.dir, "items-git"))}, nil
+	}
+	return []job{j, bare("sign")}, nil
+}
+
+// searchedWord is a word that many items have.
+func searchedWord() string { return newWriter(7).word(vocabulary()) }
+
+// itemJob does something with the items of a corpus.
+func (b *bench) itemJob(ctx context.Context, what, corpus string) (job, error) {
+	if err := b.corpus(ctx, corpus); err != nil {
+		return job{}, err
+	}
+	at := filepath.Join(b.dir, "items-"+what+"-"+corpus)
+	home, project := at+"-home", at+"-project"
 	rye := func(args ...string) command {
 		c := cmd(append([]string{b.rye}, args...)...).in(project)
 		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
 	}
-	once := []command{cmd("mkdir", home), cmd("cp", "-a", src, project), rye("key", "new")}
+	once := []command{cmd("mkdir", home), cmd("cp", "-a", filepath.Join(b.corpora, corpus), project), rye("key", "new")}
 	j := job{tool: "rye", onceFresh: []string{home, project}}
-	peer := func(name string, c command) job { return job{tool: name, run: []command{c}} }
-	word := newWriter(7).word(vocabulary())
-	// Whoever trusts what a file's times say waits until they are no longer those of this moment.
+	sign, search := rye("sign", "--all", "-q"), rye("search", searchedWord(), "--limit", "10")
+	// A file's times are trusted when they are no longer those of this moment.
 	settle := cmd("sleep", "3")
-	signed := append(once, rye("sign", "--all", "-q"), settle)
-	bare := func(verb string) command {
-		return cmd(b.self, "-ed25519", verb, "-count", fmt.Sprint(n))
+	signed := append(once, sign, settle)
+	if strings.HasSuffix(what, "-cold") && what != "search-cold" {
+		j.cold = []string{project}
 	}
-	hash := cmd("sh", "-c", "find .ai -type f -print0 | xargs -0 -P 2 -n 2500 b3sum").in(src)
 	switch what {
 	case "check", "check-cold":
 		j.once, j.run = signed, []command{rye("check", "-q")}
-		p := peer("b3sum", hash)
-		if what == "check-cold" {
-			j.cold, p.cold = []string{project}, []string{src}
-		}
-		return []job{j, p}, nil
-	case "search", "search-cold":
-		j.once, j.run = append(once, settle), []command{rye("search", word, "--limit", "10")}
-		if what == "search-cold" {
-			j.fresh = []string{filepath.Join(home, "cache")}
-		} else {
-			j.once = append(j.once, j.run...)
-		}
-		return []job{j, peer("grep", cmd("grep", "-rl", word, ".ai").in(src))}, nil
+	case "search":
+		j.once, j.run = append(once, settle, search), []command{search}
+	case "search-cold":
+		j.once, j.fresh, j.run = append(once, settle), []string{filepath.Join(home, "cache")}, []command{search}
 	case "sign":
-		j.onceFresh, j.fresh, j.before = nil, []string{home, project}, once
-		j.run = []command{rye("sign", "--all", "-q")}
-		return []job{j, peer("ed25519", bare("sign"))}, nil
+		j.onceFresh, j.fresh, j.before, j.run = nil, j.onceFresh, once, []command{sign}
 	case "sign-again":
-		j.once, j.run = signed, []command{rye("sign", "--all", "-q")}
-		return []job{j, peer("ed25519", bare("verify"))}, nil
+		j.once, j.run = signed, []command{sign}
 	case "verify", "verify-cold":
 		j.once, j.run = signed, []command{rye("verify", "**", "-q")}
-		if what == "verify-cold" {
-			j.cold = []string{project}
-		}
-		return []job{j, peer("ed25519", bare("verify")), peer("b3sum", hash)}, nil
+	case "lock-check":
+		check := rye("lock", "--check", "-q")
+		j.once, j.run = append(signed, rye("lock", "-q"), settle, check, check), []command{check}
+	default:
+		return j, fmt.Errorf("nothing is measured as %q", what)
 	}
-	return nil, fmt.Errorf("nothing is measured as %q", what)
+	return j, nil
 }
 
 // bareEd25519 makes or checks n signatures of 100 bytes on all cores: what signing and verifying n items costs at the

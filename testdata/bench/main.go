@@ -34,11 +34,13 @@
 //	lock       of projects of 100, 1,000 and 10,000 items like those of I: lock.go says beside what
 //	items      of I: check (parse and validate) and verify beside b3sum, which only hashes; search beside grep; sign and
 //	           verify beside as many bare Ed25519 operations on all cores. Cold is from a disk that isn't in memory,
-//	           or for search without an index; sign again is of what is signed already
+//	           or for search without an index; sign again is of what is signed already. Of 100,000 items it is beside 10,000
 //	exec       of a pinned tool that does nothing, of sandboxes, and of the audit log: exec.go says beside what
+//	session    calls that one process makes, and the memory of rye serve: calls.go says beside what
 //	build      of one step that takes 1,000 files: nothing changed, beside make, and what it makes gone, beside cp
 //	thread     turns of a thread whose model's answers come from a record: threads.go says beside what
 //	mcp        calls of rye mcp serve, beside a server that is the SDK alone: mcp.go says what they do
+//	oci        a bundle of A and B to and from a registry on this machine, which has to be there: registry.go says beside what
 //	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed, beside
 //	           "store put" of the same, which neither checks nor signs; verify beside b3sum
 //
@@ -73,8 +75,8 @@ import (
 type options struct {
 	rye, floor, data, corpora, work, json, make string
 
-	self, ed25519, part string // this program, what to do with bare signatures, and which part of rye to do
-	count               int
+	self, ed25519, part, tool string // this program, what to do with bare signatures, which part of rye to do, and with which tool
+	count                     int
 
 	only, tools *regexp.Regexp
 
@@ -112,6 +114,7 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.make, "make", "", "only make this corpus, in -corpora (the program starts itself so)")
 	f.StringVar(&o.ed25519, "ed25519", "", "only `sign` or verify -count times (the program starts itself so)")
 	f.StringVar(&o.part, "part", "", "only do this `part` of rye -count times (the program starts itself so)")
+	f.StringVar(&o.tool, "tool", "", "the `tool` that a part calls")
 	f.IntVar(&o.count, "count", 0, "how `many` times")
 	f.IntVar(&o.n, "n", 0, "`runs` of each tool in a row (default 5, with -quick 1)")
 	f.IntVar(&o.puts, "puts", 0, "`processes` in the puts rows (default 10000, with -quick 60)")
@@ -194,6 +197,11 @@ func run(ctx context.Context, args []string) error {
 	if !o.keep {
 		defer b.clear()
 	}
+	defer func() {
+		for _, stop := range b.stops {
+			stop()
+		}
+	}()
 	b.head(os.Stdout)
 	if err := b.all(ctx); err != nil {
 		return err

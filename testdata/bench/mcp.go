@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,34 +18,33 @@ import (
 // returns a constant:
 //
 //	execute   runs a tool of the library that rye runs in its own process
+//	script    runs the tool in Starlark of calledItems, in a sandboxed process
+//	shell     runs the tool in bash of calledItems, beside as many times bash, too
 //	door      is refused (sign): what the server does for each call beside running it
 //
-// The goal isn't reached: 3.8 × (0.4 ms a call), while the door alone is at 1.3 × (0.16 ms). The difference is what a call of
-// rye promises: the policies are read again, the files of the working tree are looked at, the call and its end are written to
-// the log, and a receipt is signed. For two seconds after a change of the working tree it is compared anew at each call.
+// For two seconds after a change of the working tree it is compared anew at each call.
 func (b *bench) mcpJobs(what string) ([]job, error) {
-	calls := "1000"
+	n := 1000
 	if b.quick {
-		calls = "10"
+		n = 10
 	}
-	at := filepath.Join(b.dir, "mcp-"+what)
-	home, project := at+"-home", at+"-project"
-	in := func(c command) command {
-		return c.in(project).with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
-	}
-	tool := map[string]string{"execute": "execute", "door": "sign"}[what]
-	if tool == "" {
-		return nil, fmt.Errorf("nothing is measured as %q", what)
-	}
+	at := b.called("mcp-" + what)
+	id := map[string]string{"execute": systemTool, "door": "", "script": "acme/script", "shell": "acme/shell"}[what]
 	part := func(of string) command {
-		return cmd(b.self, "-part", of, "-count", calls, "-rye", b.rye, "-data", tool)
+		return cmd(b.self, "-part", of, "-count", fmt.Sprint(n), "-rye", b.rye, "-tool", id)
 	}
-	ready := []command{cmd("mkdir", home, project), in(cmd(b.rye, "init")), in(cmd(b.rye, "add", "tool:"+calledTool, "-q"))}
-	return []job{{tool: "rye", onceFresh: []string{home, project}, once: ready, run: []command{in(part("mcp-rye"))}}, {tool: "bare", run: []command{part("mcp-bare")}}}, nil
+	j := at.job(false, at.in(part("mcp-rye")))
+	j.once = slices.Insert(j.once, len(j.once)-1, at.rye("add", "tool:"+systemTool, "-q"))
+	j.times = n
+	jobs := []job{j, {tool: "bare", times: n, run: []command{part("mcp-bare")}}}
+	if what == "shell" {
+		jobs = append(jobs, at.many("shell", n))
+	}
+	return jobs, nil
 }
 
-// calledTool says what time it is.
-const calledTool = "rye/core/system/system"
+// systemTool says what time it is.
+const systemTool = "rye/core/system/system"
 
 // serveBare is the server that does nothing.
 func serveBare(ctx context.Context) error {
@@ -59,8 +58,15 @@ func serveBare(ctx context.Context) error {
 	return s.Run(ctx, &mcp.StdioTransport{})
 }
 
-// callMany starts a server and makes n calls of a tool, each after the answer to the one before.
-func callMany(ctx context.Context, tool string, n int, server ...string) (err error) {
+// callMany starts a server and makes n calls of a tool, each after the answer to the one before; "" is a call that is refused.
+func callMany(ctx context.Context, id string, n int, server ...string) (err error) {
+	tool, parameters := "execute", ""
+	switch id {
+	case "":
+		tool, id = "sign", systemTool
+	case systemTool:
+		parameters = `,"parameters":{"item":"time"}`
+	}
 	c := exec.CommandContext(ctx, server[0], server[1:]...)
 	c.Stderr = os.Stderr
 	to, err := c.StdinPipe()
@@ -89,12 +95,8 @@ func callMany(ctx context.Context, tool string, n int, server ...string) (err er
 	if err == nil {
 		_, err = io.WriteString(to, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
 	}
-	more := ""
-	if tool == "execute" {
-		more = `,"parameters":{"item":"time"}`
-	}
 	for i := 1; i <= n && err == nil; i++ {
-		err = ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"item_type":"tool","item_id":%q%s}}}`, i, tool, calledTool, more))
+		err = ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"item_type":"tool","item_id":%q%s}}}`, i, tool, id, parameters))
 	}
 	to.Close()
 	if ended := c.Wait(); err == nil {

@@ -86,10 +86,22 @@ func (b *bench) cell(r row, tool string) string {
 
 // ratio returns rye's number divided by a tool's: the median of what each round gives, since the two ran one
 // after the other there.
-func (b *bench) ratio(r row, u unit, tool string) (float64, bool) { return b.ratioOver(r, u, tool, "") }
+func (b *bench) ratio(r row, u unit, tool string) (float64, bool) {
+	return b.rounds(r, u, tool, "", func(mine, rod float64) float64 { return mine / rod })
+}
 
-// ratioOver is the ratio of what both are more than a third tool; "" for none.
-func (b *bench) ratioOver(r row, u unit, tool, over string) (float64, bool) {
+// reached returns what a goal with a rod limits: a ratio, or how much more rye's number is.
+func (b *bench) reached(r row, g goal) (float64, bool) {
+	return b.rounds(r, r.unit, g.rod, g.over, func(mine, rod float64) float64 {
+		if g.limit > 0 {
+			return mine - rod
+		}
+		return mine / rod
+	})
+}
+
+// rounds returns the median of what each round gives of rye's number and a tool's, both less than a third's; "" for none.
+func (b *bench) rounds(r row, u unit, tool, over string, of func(mine, rod float64) float64) (float64, bool) {
 	mine, rod, third := b.result(r, "rye"), b.result(r, tool), b.result(r, over)
 	if mine == nil || rod == nil || over != "" && third == nil {
 		return 0, false
@@ -101,7 +113,7 @@ func (b *bench) ratioOver(r row, u unit, tool, over string) (float64, bool) {
 			least = u.of(third.Samples[i])
 		}
 		if d := u.of(rod.Samples[i]) - least; d > 0 {
-			x = append(x, (u.of(mine.Samples[i])-least)/d)
+			x = append(x, of(u.of(mine.Samples[i])-least, d))
 		}
 	}
 	if len(x) == 0 {
@@ -129,7 +141,7 @@ func (b *bench) verdict(r row) verdict {
 	if !ok {
 		return verdict{text: "–"}
 	}
-	return r.judge(mine, func(rod, over string) (float64, bool) { return b.ratioOver(r, r.unit, rod, over) })
+	return r.judge(mine, func(g goal) (float64, bool) { return b.reached(r, g) })
 }
 
 // report prints the table, and below it sizes, syncs and what else was noticed.

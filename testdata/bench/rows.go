@@ -8,7 +8,7 @@ import (
 )
 
 // A goal says that rye's number is at most factor times the rod's, or at most limit where there is no rod. With over, what
-// counts is how much more both are than that tool's.
+// counts is how much more both are than that tool's. With a rod and a limit, rye's number is at most so much more than the rod's.
 type goal struct {
 	factor    float64
 	rod, over string
@@ -45,8 +45,8 @@ var next = map[string]string{"A": "S", "B": "D"}
 // rows is the table, with the goals that the project has set itself. A rod that stores raw bytes, or that does
 // not sync, is a rod all the same.
 var rows = []row{
-	{name: "import.A", op: "import", on: "A", tools: "ostree git nix-store restic borg casync desync bup", goals: []goal{{factor: 1.2, rod: "floor"}, {factor: 0.4, rod: "ostree"}}},
-	{name: "import.B", op: "import", on: "B", tools: "borg desync casync restic git nix-store bup", goals: []goal{{factor: 1, rod: "floor"}}},
+	{name: "import.A", op: "import", on: "A", tools: "ostree git nix-store restic borg casync desync bup", goals: []goal{{factor: 1, rod: "floor"}, {factor: 0.4, rod: "ostree"}}},
+	{name: "import.B", op: "import", on: "B", tools: "borg desync casync restic git nix-store bup", goals: []goal{{factor: 0.9, rod: "floor"}}},
 	{name: "import.C", op: "import", on: "C", tools: "git restic nix-store", goals: []goal{{factor: 1, rod: "floor"}}},
 	{name: "reimport.A", op: "reimport", on: "A", tools: "git restic borg bup", goals: []goal{{factor: 0.6, rod: "git"}}},
 	{name: "reimport.B", op: "reimport", on: "B", tools: "git restic borg bup", goals: []goal{{factor: 0.7, rod: "git"}}},
@@ -60,20 +60,28 @@ var rows = []row{
 	{name: "verify.A", op: "verify", on: "A", tools: "b3sum nix-store ostree git", goals: []goal{{factor: 0.7, rod: "b3sum"}}},
 	{name: "verify.B", op: "verify", on: "B", tools: "b3sum nix-store ostree restic", goals: []goal{{factor: 0.7, rod: "floor"}}},
 	{name: "checkout.A", op: "checkout", on: "A", tools: "tar cp git casync ostree", goals: []goal{{factor: 1.1, rod: "tar"}}},
+	{name: "checkout.B", op: "checkout", on: "B", tools: "tar cp git casync ostree", goals: []goal{{factor: 1.1, rod: "tar"}}},
 	{name: "memory.G", op: "import", on: "G", unit: peakBytes, tools: "git restic", goals: []goal{{limit: 24 << 20}}},
 	{name: "startup", op: "startup", on: "", tools: "git restic", goals: []goal{{factor: 4, rod: "hello"}}}, // with everything linked; 2.2 for the store alone
 	{name: "puts, each", op: "puts", on: "A", tools: "git"},
 	{name: "puts: cat", op: "many", on: "cat", tools: "one-batch"},
 	{name: "puts: checkout", op: "many", on: "checkout", tools: "one-batch"},
 	{name: "puts: reimport", op: "many", on: "reimport", tools: "one-batch"},
-	{name: "items: check", op: "items", on: "check", tools: "b3sum"},
-	{name: "items: check cold", op: "items", on: "check-cold", tools: "b3sum"},
-	{name: "items: search", op: "items", on: "search", tools: "grep"},
-	{name: "items: search cold", op: "items", on: "search-cold", tools: "grep"},
-	{name: "items: sign", op: "items", on: "sign", tools: "ed25519"},
-	{name: "items: sign again", op: "items", on: "sign-again", tools: "ed25519"},
-	{name: "items: verify", op: "items", on: "verify", tools: "ed25519 b3sum"},
-	{name: "items: verify cold", op: "items", on: "verify-cold", tools: "ed25519 b3sum"},
+	{name: "items: check", op: "items", on: "check", tools: "b3sum", goals: []goal{{factor: 3, rod: "b3sum"}}},
+	{name: "items: check cold", op: "items", on: "check-cold", tools: "b3sum", goals: []goal{{factor: 3, rod: "b3sum"}}},
+	{name: "items: search", op: "items", on: "search", tools: "grep", goals: []goal{{factor: 1, rod: "grep"}}},
+	{name: "items: search cold", op: "items", on: "search-cold", tools: "grep", goals: []goal{{factor: 6, rod: "grep"}}},
+	{name: "items: sign", op: "items", on: "sign", tools: "ed25519", goals: []goal{{factor: 4, rod: "ed25519"}}},
+	{name: "items: sign again", op: "items", on: "sign-again", tools: "ed25519 git-status", goals: []goal{{factor: 2, rod: "git-status"}}},
+	{name: "items: verify", op: "items", on: "verify", tools: "ed25519 b3sum", goals: []goal{{factor: 3, rod: "b3sum"}}},
+	{name: "items: verify cold", op: "items", on: "verify-cold", tools: "ed25519 b3sum", goals: []goal{{factor: 3, rod: "b3sum"}}},
+	{name: "items: check, 100000", op: "items", on: "check.100000", goals: []goal{{factor: 11, rod: "tenth"}}},
+	{name: "items: search, 100000", op: "items", on: "search.100000", goals: []goal{{factor: 11, rod: "tenth"}}},
+	{name: "items: search cold, 100000", op: "items", on: "search-cold.100000", goals: []goal{{factor: 11, rod: "tenth"}}},
+	{name: "items: sign, 100000", op: "items", on: "sign.100000", goals: []goal{{factor: 11, rod: "tenth"}}},
+	{name: "items: sign again, 100000", op: "items", on: "sign-again.100000", goals: []goal{{factor: 11, rod: "tenth"}}},
+	{name: "items: verify, 100000", op: "items", on: "verify.100000", goals: []goal{{factor: 11, rod: "tenth"}}},
+	{name: "items: lock --check, 100000", op: "items", on: "lock-check.100000", goals: []goal{{factor: 11, rod: "tenth"}}},
 	{name: "bundles: create.A cold", op: "bundles", on: "create.A", tools: "store-put tar-zstd restic borg", goals: []goal{{factor: 1.3, rod: "store-put"}}},
 	{name: "bundles: create.B cold", op: "bundles", on: "create.B", tools: "store-put tar-zstd restic borg", goals: []goal{{factor: 1.3, rod: "store-put"}}},
 	{name: "bundles: create.C cold", op: "bundles", on: "create.C", tools: "store-put tar-zstd restic borg", goals: []goal{{factor: 1.3, rod: "store-put"}}},
@@ -83,19 +91,34 @@ var rows = []row{
 	{name: "bundles: verify.A", op: "bundles", on: "verify.A", tools: "b3sum", goals: []goal{{factor: 1.2, rod: "b3sum"}}},
 	{name: "bundles: verify.B", op: "bundles", on: "verify.B", tools: "b3sum", goals: []goal{{factor: 2, rod: "b3sum"}}},
 	{name: "bundles: verify.C", op: "bundles", on: "verify.C", tools: "b3sum", goals: []goal{{factor: 1.2, rod: "b3sum"}}},
+	{name: "oci: push", op: "oci", on: "push", tools: "crane oras", goals: []goal{{factor: 1.2, rod: "crane"}}},
+	{name: "oci: pull", op: "oci", on: "pull", tools: "crane oras cp", goals: []goal{{factor: 1.2, rod: "crane"}}},
+	{name: "oci: push of S after A, bytes", op: "oci", on: "next.A", unit: addedBytes, tools: "changed"},
+	{name: "oci: push of D after B, bytes", op: "oci", on: "next.B", unit: addedBytes, tools: "changed"},
 	{name: "lock: cold, 100", op: "lock", on: "cold.100", tools: "b3sum"},
-	{name: "lock: check, 100", op: "lock", on: "check.100", tools: "git-status", goals: []goal{{factor: 1, rod: "git-status"}}},
+	{name: "lock: check, 100", op: "lock", on: "check.100", tools: "git-status", goals: []goal{{factor: 2, rod: "git-status"}}},
 	{name: "lock: vendor, 100", op: "lock", on: "vendor.100", tools: "store-put", goals: []goal{{factor: 1.5, rod: "store-put"}}},
 	{name: "lock: restore, 100", op: "lock", on: "restore.100", tools: "store-checkout pnpm", goals: []goal{{factor: 1.5, rod: "store-checkout"}, {factor: 0.2, rod: "pnpm"}}},
 	{name: "lock: cold, 1000", op: "lock", on: "cold.1000", tools: "b3sum"},
-	{name: "lock: check, 1000", op: "lock", on: "check.1000", tools: "git-status", goals: []goal{{factor: 1, rod: "git-status"}}},
+	{name: "lock: check, 1000", op: "lock", on: "check.1000", tools: "git-status", goals: []goal{{factor: 2, rod: "git-status"}}},
 	{name: "lock: vendor, 1000", op: "lock", on: "vendor.1000", tools: "store-put", goals: []goal{{factor: 1.5, rod: "store-put"}}},
 	{name: "lock: restore, 1000", op: "lock", on: "restore.1000", tools: "store-checkout pnpm", goals: []goal{{factor: 1.5, rod: "store-checkout"}, {factor: 0.2, rod: "pnpm"}}},
 	{name: "lock: cold, 10000", op: "lock", on: "cold.10000", tools: "b3sum"},
-	{name: "lock: check, 10000", op: "lock", on: "check.10000", tools: "git-status", goals: []goal{{factor: 1, rod: "git-status"}}},
+	{name: "lock: check, 10000", op: "lock", on: "check.10000", tools: "git-status", goals: []goal{{factor: 2, rod: "git-status"}}},
 	{name: "lock: vendor, 10000", op: "lock", on: "vendor.10000", tools: "store-put", goals: []goal{{factor: 1.5, rod: "store-put"}}},
 	{name: "lock: restore, 10000", op: "lock", on: "restore.10000", tools: "store-checkout pnpm", goals: []goal{{factor: 1.5, rod: "store-checkout"}, {factor: 0.2, rod: "pnpm"}}},
-	{name: "exec: warm", op: "exec", on: "warm", tools: "true bwrap", goals: []goal{{factor: 1, rod: "allowed"}}},
+	{name: "exec: warm", op: "exec", on: "nothing", tools: "true bwrap", goals: []goal{{limit: 0.012, rod: "true"}, {factor: 1, rod: "allowed"}}},
+	{name: "exec: warm, audit required", op: "exec", on: "nothing.required", tools: "true", goals: []goal{{limit: 0.012, rod: "true"}}},
+	{name: "exec: shell", op: "exec", on: "shell", tools: "bash", goals: []goal{{limit: 0.012, rod: "bash"}}},
+	{name: "exec: shell, audit required", op: "exec", on: "shell.required", tools: "bash", goals: []goal{{limit: 0.012, rod: "bash"}}},
+	{name: "exec: python", op: "exec", on: "python", tools: "python3", goals: []goal{{limit: 0.012, rod: "python3"}}},
+	{name: "session: shell, a call", op: "session", on: "shell", tools: "bash", goals: []goal{{limit: 0.006, rod: "bash"}}},
+	{name: "session: shell, a call, audit required", op: "session", on: "shell.required", tools: "bash", goals: []goal{{limit: 0.006, rod: "bash"}}},
+	{name: "session: python, a call", op: "session", on: "python", tools: "python3", goals: []goal{{limit: 0.006, rod: "python3"}}},
+	{name: "session: starlark, a call", op: "session", on: "script", goals: []goal{{limit: 0.002}}},
+	{name: "session: starlark, a call, audit required", op: "session", on: "script.required", goals: []goal{{limit: 0.002}}},
+	{name: "session: wasm, a call", op: "session", on: "module", goals: []goal{{limit: 0.002}}},
+	{name: "session: rye serve, idle", op: "session", on: "idle", unit: addedBytes, goals: []goal{{limit: 40 << 20}}},
 	{name: "exec: starlark", op: "exec", on: "starlark", tools: "program python3"},
 	{name: "exec: wasm, warm", op: "exec", on: "wasm", tools: "true"},
 	{name: "exec: sandbox, 100", op: "exec", on: "sandbox", tools: "landlock", goals: []goal{{factor: 0.5, rod: "bwrap", over: "bare"}}},
@@ -104,8 +127,10 @@ var rows = []row{
 	{name: "exec: audit, verify a million lines", op: "exec", on: "verify", tools: "b3sum"},
 	{name: "build: nothing changed", op: "build", on: "unchanged", tools: "make"},
 	{name: "build: hit", op: "build", on: "hit", tools: "cp"},
-	{name: "mcp: execute, 1000", op: "mcp", on: "execute", tools: "bare", goals: []goal{{factor: 1.5, rod: "bare"}}},
-	{name: "mcp: door alone, 1000", op: "mcp", on: "door", tools: "bare"},
+	{name: "mcp: execute, a call", op: "mcp", on: "execute", tools: "bare", goals: []goal{{factor: 1.5, rod: "bare"}}},
+	{name: "mcp: starlark, a call", op: "mcp", on: "script", tools: "bare", goals: []goal{{limit: 0.002, rod: "bare"}}},
+	{name: "mcp: shell, a call", op: "mcp", on: "shell", tools: "bare bash", goals: []goal{{limit: 0.006, rod: "bash"}}},
+	{name: "mcp: door alone, a call", op: "mcp", on: "door", tools: "bare"},
 	{name: "thread: 1000 turns", op: "thread", on: "turns", tools: "tenths syncs", goals: []goal{{limit: 2}, {factor: 1.3, rod: "tenths"}}},
 	{name: "graph: 100 steps", op: "thread", on: "graph", tools: "together exec", goals: []goal{{factor: 3, rod: "together"}}},
 	{name: "thread: 1000 turns, CPU", op: "thread", on: "turns", unit: cpuSeconds, tools: "tenths"},
@@ -138,8 +163,8 @@ type verdict struct {
 	met  string // yes, no, or ? when a rod is missing and nothing else failed
 }
 
-// judge compares rye's number with a row's goals; ratio returns it divided by a tool's.
-func (r row) judge(mine float64, ratio func(rod, over string) (float64, bool)) verdict {
+// judge compares rye's number with a row's goals; reached returns what a goal with a rod limits.
+func (r row) judge(mine float64, reached func(goal) (float64, bool)) verdict {
 	if len(r.goals) == 0 {
 		return verdict{text: "–"}
 	}
@@ -153,24 +178,30 @@ func (r row) judge(mine float64, ratio func(rod, over string) (float64, bool)) v
 			}
 			continue
 		}
-		rod := g.rod
+		most, text := g.factor, fmt.Sprintf("≤ %.3g × %s", g.factor, g.rod)
 		if g.over != "" {
-			rod += ", over " + g.over
+			text += ", over " + g.over
 		}
-		reached, ok := ratio(g.rod, g.over)
-		if !ok {
-			parts = append(parts, fmt.Sprintf("≤ %.3g × %s: not here", g.factor, rod))
+		if g.limit > 0 {
+			most, text = g.limit, fmt.Sprintf("≤ %s + %s", g.rod, r.unit.format(g.limit))
+		}
+		x, ok := reached(g)
+		switch {
+		case !ok:
+			parts = append(parts, text+": not here")
 			if v.met == "yes" {
 				v.met = "?"
 			}
 			continue
+		case g.limit > 0:
+			text += ": " + r.unit.format(x)
+		case math.Abs(x-most) < 0.005:
+			text += fmt.Sprintf(": %.4f", x) // else a goal would seem to be met that isn't
+		default:
+			text += fmt.Sprintf(": %.2f", x)
 		}
-		precision := 2
-		if math.Abs(reached-g.factor) < 0.005 {
-			precision = 4 // else a goal would seem to be met that isn't
-		}
-		parts = append(parts, fmt.Sprintf("≤ %.3g × %s: %.*f", g.factor, rod, precision, reached))
-		if reached > g.factor {
+		parts = append(parts, text)
+		if x > most {
 			v.met = "no"
 		}
 	}
