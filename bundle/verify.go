@@ -336,13 +336,11 @@ func (v *verification) admitted() bool { return v.report.Manifest.Decision.Allow
 type NotAdmittedError struct {
 	Name     string // as signatures have it
 	Decision policy.Decision
-
 	// Where no key of the policy signed, what the source claims about those that did. Nothing trusts it.
 	From       string // a path or an address; empty where that isn't known
 	Signatures manifest.Signatures
 	Keys       []manifest.SignerKey
-
-	Left []error // why which signatures that the source has don't count
+	Left       []string // why which of its signatures don't count
 }
 
 func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Name, e.Decision.Reason()) }
@@ -357,9 +355,5 @@ func (e *NotAdmittedError) Fault() *fault.Error {
 	if d.List != "" {
 		f.On("list", d.List)
 	}
-	left := make([]string, len(e.Left))
-	for i, err := range e.Left {
-		left[i] = "signatures left out: " + err.Error()
-	}
-	return f.List(left...)
+	return f.List(e.Left...)
 }

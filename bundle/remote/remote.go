@@ -125,7 +125,7 @@ type Remote struct {
 	*bundle.Bundle
 	Image *oci.Image
 	Keys  []manifest.SignerKey // that the registry claims its signers have
-	Left  []error              // why which signatures that are attached don't count
+	Left  []string             // why which signatures that are attached don't count
 }
 
 // Open reads the manifest that a tag or a digest names, and the signatures. If these are too many, those count whose keys the
@@ -142,7 +142,7 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 	if len(r.Signatures) > 0 || r.ID != m.ID {
 		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", m.Reference()).On("reason", "document")
 	}
-	r.Left, err = m.Attached(ctx, oci.SignaturesType, func(a *oci.Attachment) error {
+	left, err := m.Attached(ctx, oci.SignaturesType, func(a *oci.Attachment) error {
 		var lines manifest.Signatures
 		for _, part := range a.Parts {
 			switch part.Type {
@@ -163,10 +163,10 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	for _, why := range left {
+		r.Left = append(r.Left, "signatures left out: "+why.Error())
 	}
-	return r, nil
+	return r, err
 }
 
 // Claim adds to the refusal of the bundle what the place says of its signers, and which signatures don't count.

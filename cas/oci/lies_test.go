@@ -48,13 +48,13 @@ func TestLies(t *testing.T) {
 		"HTML elsewhere": {"/tags/", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL+"/?signature=canary", http.StatusFound)
 		}, fault.Registry, "invalid answer: failed to decode response"},
-		"pages without end": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link", `</v2/acme/deploy/tags/list?last=x>; rel="next"`), fault.Limit, "a list of more than 100 pages"},
+		"pages without end": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link", `</v2/acme/deploy/tags/list?last=x>; rel="next"`), fault.Limit, "the list has too many pages"},
 		"pages elsewhere": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link", "<"+elsewhere.URL+`/x?signature=canary>; rel="next"`),
 			fault.Registry, "invalid answer: invalid next link …: not the same origin as …"},
 		"a broken redirect":     {"/tags/", text("", "Location", "http://[canary?"), fault.Registry, "the connection closed too early"},
 		"too many tags":         {"/tags/", text(`{"tags":["x"` + strings.Repeat(`,"x"`, maxTags) + `]}`), fault.Limit, "more than 100000 tags"},
 		"referrers of HTML":     {"/referrers/", text("<html>", index...), fault.Registry, "invalid answer: failed to decode response"},
-		"referrers without end": {"/referrers/", text(`{"manifests":[]}`, append(index, "Link", `</v2/acme/deploy/referrers/x>; rel="next"`)...), fault.Limit, "a list of more than 100 pages"},
+		"referrers without end": {"/referrers/", text(`{"manifests":[]}`, append(index, "Link", `</v2/acme/deploy/referrers/x>; rel="next"`)...), fault.Limit, "the list has too many pages"},
 		"too many referrers": {"/referrers/", text(`{"manifests":[{}`+strings.Repeat(`,{}`, maxReferrers)+`]}`, index...),
 			fault.Limit, "more than 1000 referrers"},
 		"a token service inside":  {"/tags/", challenge(`Bearer realm="http://169.254.169.254/?x=canary"`), fault.Registry, `bearer realm host "169.254.169.254" is a loopback`},

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/guard"
 )
 
 // A mirror has copies of what a repository has. What a digest names is the same wherever it comes from, so that a mirror is asked
@@ -45,7 +46,7 @@ func (p *Place) read(ctx context.Context, f func(at place) error) error {
 // look asks for what may change. Where the registry can't be asked, mirrors know what they once saw.
 func (p *Place) look(ctx context.Context, f func(at place) error) error {
 	err := p.again(ctx, func() error { return f(p.at) })
-	if err == nil || ctx.Err() != nil || explain(err).Code == fault.NotFound || p.fromMirrors(ctx, f) != nil {
+	if err == nil || ctx.Err() != nil || guard.Explain(err).Code == fault.NotFound || p.fromMirrors(ctx, f) != nil {
 		return err
 	}
 	return nil
@@ -63,7 +64,7 @@ func (p *Place) fromMirrors(ctx context.Context, f func(at place) error) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if why := explain(err); why.Code != fault.NotFound && m.left.CompareAndSwap(false, true) && p.options.Left != nil {
+		if why := guard.Explain(err); why.Code != fault.NotFound && m.left.CompareAndSwap(false, true) && p.options.Left != nil {
 			p.options.Left(fault.Wrap(why, "%s: %s", m.Reference, why.Text))
 		}
 	}

@@ -174,7 +174,7 @@ func (p *Place) about(name string, err error) error {
 	} else {
 		where.Tag = name
 	}
-	f := explain(err)
+	f := guard.Explain(err)
 	if r, ok := p.at.(*repository); ok {
 		r.denied(f)
 	}

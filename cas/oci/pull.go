@@ -116,7 +116,7 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*Attachment
 			err = take(a)
 		}
 		if err != nil {
-			f := explain(err)
+			f := guard.Explain(err)
 			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(d.Digest.String(), 80), f.Text))
 		}
 	}
@@ -125,7 +125,7 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*Attachment
 
 // leavable reports whether an error is about what was attached, and not about the place.
 func leavable(err error) bool {
-	switch explain(err).Code {
+	switch guard.Explain(err).Code {
 	case fault.Integrity, fault.NotFound, fault.Validation, fault.Limit:
 		return true
 	}

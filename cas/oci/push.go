@@ -321,7 +321,7 @@ func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []Att
 	return u.refer(ctx, subject, refer)
 }
 
-// refer puts referrers until the subject has them all. Where the list is a tag, whoever writes it may take away what another client has
+// refer puts referrers until the subject has them all. Where the list is a tag, a client that writes it may take away what another one has
 // just added: so it is looked at once more, a moment later.
 func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []referrer) error {
 	var put, settled bool

@@ -1,5 +1,6 @@
 // Package guard keeps requests from doing harm, wherever a server has redirected them to: credentials stay with the host
-// that they are for, plain HTTP stays on this machine, and a server that stalls is left.
+// that they are for, plain HTTP stays on this machine, and a server that stalls is left. What comes to nothing is explained without
+// addresses.
 package guard
 
 import (
@@ -84,7 +85,7 @@ func left(req *http.Request) bool {
 	return false
 }
 
-// maxAfter is the longest wait that is told of: absurd ones are this long.
+// maxAfter is the longest wait that an error shows: absurd ones are this long.
 const maxAfter = 24 * time.Hour
 
 // retryAfter reads how long a server asks to wait. A date counts from the server's own.

@@ -96,7 +96,7 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, err
 	}
 	for _, why := range r.Left {
-		a.Term.Note("signatures left out: %v", why)
+		a.Term.Note("%s", why)
 	}
 	ref.Digest = r.Image.Digest
 	return bundlePulled{report.BundleID, report.Version, report.ID.String(), fmt.Sprint(ref), r.Image.Digest, len(report.Bundle.Files), len(report.Vouched), report.Bytes}, nil

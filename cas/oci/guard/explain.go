@@ -1,9 +1,10 @@
-package oci
+package guard
 
 import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"regexp"
@@ -14,19 +15,17 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/oci/format"
-	"github.com/rye-build/rye/cas/oci/guard"
 )
 
-// explain gives an error its code. Addresses are left out: what a registry sends elsewhere has secrets in them.
-func explain(err error) *fault.Error {
+// Explain gives an error of a request its code. Addresses are left out: what a registry sends elsewhere has secrets in them.
+func Explain(err error) *fault.Error {
 	var (
 		ours interface { // around it may stand an address
 			error
 			Fault() *fault.Error
 		}
-		status   *guard.StatusError
-		slow     *guard.SlowError
+		status   *StatusError
+		slow     *SlowError
 		answer   *errcode.ErrorResponse
 		dialled  *net.OpError
 		unproven *tls.CertificateVerificationError
@@ -35,7 +34,7 @@ func explain(err error) *fault.Error {
 	case errors.As(err, &ours):
 		return fault.Of(ours)
 	case errors.Is(err, errdef.ErrNotFound):
-		return notFound("the manifest").From(err)
+		return fault.New(fault.NotFound, "the manifest not found").From(fs.ErrNotExist)
 	case errors.As(err, &status):
 		f := fault.New(fault.Unavailable, "%s", status).On("status", status.Status)
 		if status.After > 0 {
@@ -63,9 +62,9 @@ func explain(err error) *fault.Error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Registry, "the connection closed too early").From(err)
 	case errors.Is(err, errdef.ErrTooManyPages):
-		return fault.New(fault.Limit, "a list of more than %d pages", maxPages).From(err)
+		return fault.New(fault.Limit, "the list has too many pages").From(err)
 	case errors.Is(err, errdef.ErrSizeExceedsLimit):
-		return fault.New(fault.Limit, "a list of more than %d bytes", format.MaxManifest).From(err)
+		return fault.New(fault.Limit, "the list is too long").From(err)
 	}
 	f := fault.Of(err)
 	if f.Code == fault.Unknown {
