@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // ReadArchive reads the skills in an archive, which is a zip or a tar.gz.
@@ -38,6 +39,8 @@ func badArchive(format string, args ...any) *fault.Error {
 func place(name string) (string, error) {
 	p := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
 	switch {
+	case len(p) > portable.MaxPath:
+		return "", refused("path-length", fault.Clip(p, 100), "has a name of more than %d bytes", portable.MaxPath)
 	case strings.ContainsAny(p, "\x00\\"):
 		return "", refused("path", name, "has a NUL or a backslash in its name")
 	case !utf8.ValidString(p):
@@ -56,14 +59,20 @@ type zipSource struct {
 }
 
 const (
-	endSize    = 22 // of the end of the directory, without comment
-	headerSize = 30 // of the header in front of a file, without name and extra field
+	endSize       = 22 // of the end of the directory, without comment
+	headerSize    = 30 // of the header in front of a file, without name and extra fields
+	directorySize = 46 // of a file's entry in the directory, without name, extra fields and comment
+
+	encrypted = 1 << 0 // flags
+	described = 1 << 3 // sum and sizes follow the file
 )
+
+var le = binary.LittleEndian
 
 func (s *zipSource) list() ([]entry, error) {
 	// The end of the directory is the end of the file, so that no reader finds another one.
 	i := bytes.LastIndex(s.b, []byte("PK\x05\x06"))
-	if i < 0 || len(s.b)-i < endSize || i+endSize+int(binary.LittleEndian.Uint16(s.b[i+20:])) != len(s.b) {
+	if i < 0 || len(s.b)-i < endSize || i+endSize+int(le.Uint16(s.b[i+20:])) != len(s.b) {
 		return nil, badArchive("is cut off, or has bytes behind its end")
 	}
 	r, err := zip.NewReader(bytes.NewReader(s.b), int64(len(s.b)))
@@ -73,7 +82,7 @@ func (s *zipSource) list() ([]entry, error) {
 	if len(r.File) > MaxEntries {
 		return nil, refused("files", "the archive", "has more than %d files", MaxEntries)
 	}
-	if err := s.checkHeaders(r.File); err != nil {
+	if err := s.checkHeaders(r.File, int64(i)); err != nil {
 		return nil, err
 	}
 	var all []entry
@@ -87,69 +96,135 @@ func (s *zipSource) list() ([]entry, error) {
 			return nil, refused("duplicate", f.Name, "is twice in the archive")
 		}
 		seen[p] = true
-		if strings.HasSuffix(f.Name, "/") {
-			continue
-		}
 		if total += f.UncompressedSize64; f.UncompressedSize64 > MaxTotal || total > MaxTotal {
 			return nil, refused("size", f.Name, "is too much: an archive unpacks to at most %d bytes", MaxTotal)
 		}
-		e := entry{path: p, size: int64(f.UncompressedSize64), kind: plain}
-		switch m := f.Mode(); {
-		case m&fs.ModeSymlink != 0:
-			e.kind = link
-		case !m.IsRegular():
-			e.kind = special
-		case m.Perm()&0o100 != 0:
-			e.kind = executable
+		if strings.HasSuffix(f.Name, "/") {
+			if f.UncompressedSize64 > 0 {
+				return nil, refused("archive", f.Name, "is a directory with content")
+			}
+			continue
 		}
-		all, s.files = append(all, e), append(s.files, f)
+		all, s.files = append(all, entry{path: p, size: int64(f.UncompressedSize64), kind: kindOf(f)}), append(s.files, f)
 	}
 	return all, nil
 }
 
-// checkHeaders refuses a zip that readers can disagree about: those that go by the directory, and those that go by the
-// headers in front of the files. Files follow each other, from the first byte on, each with the name that the directory has.
-func (s *zipSource) checkHeaders(files []*zip.File) error {
-	type span struct {
-		at, end int64
-		f       *zip.File
+// kindOf goes by the mode of Unix, whichever system the archive says that it was made on: programs that unpack do so too.
+func kindOf(f *zip.File) kind {
+	switch t := f.ExternalAttrs >> 28; {
+	case t == 0o12:
+		return link
+	case t != 0 && t != 0o10:
+		return special
+	case f.Mode().Perm()&0o100 != 0:
+		return executable
 	}
-	all := make([]span, 0, len(files))
+	return plain
+}
+
+// checkHeaders refuses a zip that readers can disagree about: those that go by the directory, which ends at endAt, and those
+// that go by the headers in front of the files. Headers say the same as the directory, and files follow each other, from
+// the first byte to the directory, with nothing between.
+func (s *zipSource) checkHeaders(files []*zip.File, endAt int64) error {
+	files = slices.Clone(files)
 	for _, f := range files {
-		switch {
-		case f.Flags&1 != 0:
+		switch at, err := f.DataOffset(); {
+		case f.Flags&encrypted != 0:
 			return refused("archive", f.Name, "is encrypted")
 		case f.Method != zip.Store && f.Method != zip.Deflate:
 			return refused("archive", f.Name, "is compressed by an unknown method")
-		}
-		at, err := f.DataOffset()
-		if err != nil || at < 0 || f.CompressedSize64 > uint64(len(s.b)) || at+int64(f.CompressedSize64) > int64(len(s.b)) {
+		case err != nil || f.CompressedSize64 > uint64(len(s.b)) || at+int64(f.CompressedSize64) > endAt:
 			return refused("archive", f.Name, "is cut off")
 		}
-		all = append(all, span{at, at + int64(f.CompressedSize64), f})
 	}
-	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.at, b.at) })
-	end := int64(0)
-	for i, x := range all {
-		gap := headerOf(s.b, end, x.at, x.f)
-		if gap < 0 || i == 0 && gap > 0 || gap > 24 { // 24 bytes is a description behind the data of the one before
-			return refused("archive", x.f.Name, "has another name or place in front of its bytes than in the directory")
+	offset := func(f *zip.File) int64 { at, _ := f.DataOffset(); return at }
+	slices.SortStableFunc(files, func(a, b *zip.File) int { return cmp.Compare(offset(a), offset(b)) })
+	at, directory := int64(0), int64(0)
+	for _, f := range files {
+		n := s.header(at, f)
+		if n < 0 {
+			return refused("archive", f.Name, "has another name, size or place in front of its bytes than in the directory")
 		}
-		end = x.end
+		at = offset(f) + int64(f.CompressedSize64) + n
+		directory += directorySize + int64(len(f.Name)+len(f.Extra)+len(f.Comment))
+	}
+	end := s.b[endAt:]
+	if at+directory != endAt || int64(le.Uint32(end[12:])) != directory || int64(le.Uint32(end[16:])) != at {
+		return badArchive("has bytes between its files and its end that belong to neither")
 	}
 	return nil
 }
 
-// headerOf finds the header of a file between two places, and returns how far behind the first it is; -1 if it isn't there.
-func headerOf(b []byte, from, to int64, f *zip.File) int64 {
-	for at := from; at+headerSize <= to && at <= from+24; at++ {
-		h := b[at:to]
-		n, extra := int64(binary.LittleEndian.Uint16(h[26:])), int64(binary.LittleEndian.Uint16(h[28:]))
-		if string(h[:4]) == "PK\x03\x04" && at+headerSize+n+extra == to && string(h[headerSize:headerSize+n]) == f.Name {
-			return at - from
+// header checks the header of a file, which is at a place and has the file's bytes behind it, and returns how long the
+// description is that follows those; -1 if the file isn't what the directory says.
+func (s *zipSource) header(at int64, f *zip.File) int64 {
+	data, _ := f.DataOffset()
+	if data-at < headerSize {
+		return -1
+	}
+	h := s.b[at:data]
+	n, extra := int(le.Uint16(h[26:])), int(le.Uint16(h[28:]))
+	if string(h[:4]) != "PK\x03\x04" || headerSize+n+extra != len(h) || string(h[headerSize:headerSize+n]) != f.Name ||
+		otherName(h[headerSize+n:], f.Name) || otherName(f.Extra, f.Name) ||
+		(le.Uint16(h[6:])^f.Flags)&(encrypted|described) != 0 || le.Uint16(h[8:]) != f.Method {
+		return -1
+	}
+	said := [3]uint64{uint64(le.Uint32(h[14:])), uint64(le.Uint32(h[18:])), uint64(le.Uint32(h[22:]))} // sum, packed size, size
+	want := [3]uint64{uint64(f.CRC32), f.CompressedSize64, f.UncompressedSize64}
+	if large := field(h[headerSize+n:], 1); len(large) >= 16 && said[1] == 1<<32-1 && said[2] == 1<<32-1 {
+		said[1], said[2] = le.Uint64(large[8:]), le.Uint64(large)
+	}
+	if f.Flags&described == 0 {
+		if said != want {
+			return -1
+		}
+		return 0
+	}
+	for i := range said {
+		if said[i] != 0 && said[i] != want[i] {
+			return -1
+		}
+	}
+	return description(s.b[data+int64(f.CompressedSize64):], want)
+}
+
+// description returns the length of the one at the beginning of b, which says again what the directory does; -1 if none
+// does. It may begin with a signature, and sizes have 4 or 8 bytes.
+func description(b []byte, want [3]uint64) int64 {
+	rest, signed := bytes.CutPrefix(b, []byte("PK\x07\x08"))
+	short := le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, uint32(want[0])), uint32(want[1])), uint32(want[2]))
+	long := le.AppendUint64(le.AppendUint64(le.AppendUint32(nil, uint32(want[0])), want[1]), want[2])
+	for _, d := range [][]byte{long, short} {
+		switch {
+		case signed && bytes.HasPrefix(rest, d):
+			return int64(len(d)) + 4
+		case bytes.HasPrefix(b, d):
+			return int64(len(d))
 		}
 	}
 	return -1
+}
+
+// field returns the extra field with an id, nil if there is none.
+func field(extra []byte, id uint16) []byte {
+	for len(extra) >= 4 {
+		n := int(le.Uint16(extra[2:]))
+		if 4+n > len(extra) {
+			return nil
+		}
+		if le.Uint16(extra) == id {
+			return extra[4 : 4+n]
+		}
+		extra = extra[4+n:]
+	}
+	return nil
+}
+
+// otherName reports whether extra fields give a file another name, which some readers take.
+func otherName(extra []byte, name string) bool {
+	b := field(extra, 0x7075)
+	return len(b) >= 5 && string(b[5:]) != name
 }
 
 func (s *zipSource) read(all []entry, want []bool) error {
@@ -241,7 +316,9 @@ func (s *tarSource) list() (all []entry, err error) {
 			return nil
 		case tar.TypeReg:
 			e.kind = plain
-			if h.Mode&0o100 != 0 {
+			if strings.HasSuffix(h.Name, "/") {
+				e.kind = special // a directory for some readers
+			} else if h.Mode&0o100 != 0 {
 				e.kind = executable
 			}
 		case tar.TypeSymlink, tar.TypeLink:

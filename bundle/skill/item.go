@@ -27,13 +27,18 @@ type Origin struct {
 	Files   string // the digest of the listing of its files (package tree)
 }
 
-// Refs returns the items that a skill becomes. Names of directives have "_" and begin with a letter.
+// Refs returns the items that a skill becomes.
 func Refs(category, name string) (tool, directive model.Ref) {
-	word := strings.ReplaceAll(name, "-", "_")
-	if word != "" && word[0] <= '9' {
-		word = "skill_" + word
+	return model.Ref{Kind: "tool", ID: path.Join(category, name, Tool)}, model.Ref{Kind: "directive", ID: path.Join(category, word(name))}
+}
+
+// word makes the name of a directive from that of a skill: it has "_", and begins with a letter.
+func word(name string) string {
+	w := strings.ReplaceAll(name, "-", "_")
+	if w != "" && w[0] <= '9' {
+		w = "skill_" + w
 	}
-	return model.Ref{Kind: "tool", ID: path.Join(category, name, Tool)}, model.Ref{Kind: "directive", ID: path.Join(category, word)}
+	return w
 }
 
 // NameOf returns the name of the skill that an item is of.

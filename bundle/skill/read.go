@@ -56,11 +56,15 @@ func find(s source, archive bool) ([]*Skill, error) {
 		return nil, err
 	}
 	var near string
-	dirs := map[string]bool{}
+	dirs, above := map[string]bool{}, map[string]string{} // those of skills, and for each directory above one of them
 	for i := range all {
 		switch base := path.Base(all[i].path); {
 		case base == Main:
-			dirs[path.Dir(all[i].path)] = true
+			dir := path.Dir(all[i].path)
+			dirs[dir] = true
+			for up := dir; above[up] == "" && up != "."; up = path.Dir(up) {
+				above[up] = dir
+			}
 		case strings.EqualFold(base, Main):
 			near = all[i].path
 		}
@@ -78,6 +82,9 @@ func find(s source, archive bool) ([]*Skill, error) {
 	for i := range all {
 		dir, ok := outermost(all[i].path, dirs)
 		if !ok {
+			if below := above[all[i].path]; below != "" { // in an archive
+				return nil, refused("prefix", all[i].path, "is no directory, and %s is below it", path.Join(below, Main))
+			}
 			continue
 		}
 		sk := skills[dir]
@@ -112,10 +119,12 @@ func find(s source, archive bool) ([]*Skill, error) {
 		found = append(found, sk)
 	}
 	slices.SortFunc(found, func(a, b *Skill) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path)) })
-	for i := 1; i < len(found); i++ {
-		if a, b := found[i-1], found[i]; a.Name == b.Name {
-			return nil, refused("name", path.Join(b.Path, Main), "has the name %q, as has %s", b.Name, path.Join(a.Path, Main))
+	words := map[string]*Skill{}
+	for _, b := range found {
+		if a := words[word(b.Name)]; a != nil {
+			return nil, refused("name", path.Join(b.Path, Main), "has the name %q, and %s has %q: their directives would be one", b.Name, path.Join(a.Path, Main), a.Name)
 		}
+		words[word(b.Name)] = b
 	}
 	return found, nil
 }

@@ -61,6 +61,7 @@ func (t *Text) Bytes() []byte { return slices.Concat(t.lines[0], t.Front, t.line
 // ParseText reads SKILL.md; file is what errors call it.
 func ParseText(file string, b []byte) (*Text, error) {
 	bad := func(at value.Pos, format string, args ...any) *fault.Error {
+		at.Column = max(at.Column, 1) // the parser doesn't know every column
 		return fault.New(fault.Validation, "%q is no skill: its front matter is malformed", file).
 			Because(fmt.Sprintf("%s:%d:%d: ", file, at.Line, at.Column)+fmt.Sprintf(format, args...)).
 			On("reason", "front-matter").On("file", file).On("line", at.Line).On("column", at.Column).Try("rye docs skills")

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -272,7 +273,10 @@ func TestRefused(t *testing.T) {
 		{"signature", "greet/SKILL.md", []in{{"greet/SKILL.md", greet + "<!-- rye:signed:v2:x -->", 0}}},
 		{"name", "skills/other/SKILL.md", []in{{"skills/other/SKILL.md", greet, 0}}},
 		{"name", "b/greet/SKILL.md", []in{{"a/greet/SKILL.md", greet, 0}, {"b/greet/SKILL.md", greet, 0}}},
+		{"name", "b/skill-3d/SKILL.md", []in{{"b/3d/SKILL.md", strings.Replace(greet, "greet", "3d", 1), 0}, {"b/skill-3d/SKILL.md", strings.Replace(greet, "greet", "skill-3d", 1), 0}}},
 		{"front-matter", "greet/SKILL.md", []in{{"greet/SKILL.md", "# no front matter", 0}}},
+		{"prefix", "a", []in{{"a", "/tmp", fs.ModeSymlink | 0o777}, {"a/greet/SKILL.md", greet, 0}}},
+		{"path-length", strings.Repeat("x/", 50) + "…", []in{main, {strings.Repeat("x/", 600) + "y", "", 0}}},
 	} {
 		for kind, b := range map[string][]byte{"zip": zipOf(t, c.files...), "tar": tarOf(t, c.files...)} {
 			_, err := ReadArchive(b)
@@ -370,6 +374,60 @@ func TestZipHeaders(t *testing.T) {
 	}
 	if _, err := ReadArchive(good); err != nil {
 		t.Error(err)
+	}
+	// A zip without descriptions behind the bytes: the headers in front of them have sum and sizes.
+	raw := func(last zip.FileHeader, text string) []byte {
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		for _, f := range []struct {
+			h    zip.FileHeader
+			text string
+		}{{zip.FileHeader{Name: "greet/SKILL.md"}, greet}, {last, text}} {
+			f.h.CRC32, f.h.CompressedSize64, f.h.UncompressedSize64 = crc32.ChecksumIEEE([]byte(f.text)), uint64(len(f.text)), uint64(len(f.text))
+			to, err := w.CreateRaw(&f.h)
+			if err == nil {
+				_, err = io.WriteString(to, f.text)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	unicodePath := func(name string) []byte {
+		return append([]byte{0x75, 0x70, byte(5 + len(name)), 0, 1, 0, 0, 0, 0}, name...)
+	}
+	plain := raw(zip.FileHeader{Name: "greet/a", Extra: unicodePath("greet/a")}, "aaaa")
+	if _, err := ReadArchive(plain); err != nil {
+		t.Error(err)
+	}
+	spoil := func(at int, with byte) []byte { b := bytes.Clone(plain); b[at] = with; return b }
+	// between puts bytes in front of the directory, or of the end, and counts them in the field of the end that would.
+	between := func(sign string, field int, text string) []byte {
+		at := bytes.Index(plain, []byte(sign))
+		b := slices.Concat(plain[:at], []byte(text), plain[at:])
+		n := b[len(b)-endSize+field:]
+		le.PutUint32(n, le.Uint32(n)+uint32(len(text)))
+		return b
+	}
+	evil := strings.Replace(string(plain[:bytes.Index(plain, []byte("PK\x01\x02"))]), "greet/a", "greet/b", 1)
+	for name, b := range map[string][]byte{
+		"flags": spoil(6, 1), "described": spoil(6, 8), "method": spoil(8, 8), "sum": spoil(14, 1), "packed size": spoil(18, 5), "size": spoil(22, 5),
+		"between files and directory":      between("PK\x01\x02", 16, "junk"),
+		"a file that isn't listed":         between("PK\x01\x02", 16, evil),
+		"between directory and end":        between("PK\x05\x06", 12, "junk"),
+		"a directory with content":         bytes.ReplaceAll(raw(zip.FileHeader{Name: "greet/scripts_"}, "aaaa"), []byte("scripts_"), []byte("scripts/")),
+		"another name in an extra field":   raw(zip.FileHeader{Name: "greet/a", Extra: unicodePath("greet/b")}, "aaaa"),
+		"a link that DOS would have made":  raw(zip.FileHeader{Name: "greet/a", ExternalAttrs: 0o120777 << 16}, "/etc"),
+		"a device that DOS would have":     raw(zip.FileHeader{Name: "greet/a", ExternalAttrs: 0o020666 << 16}, ""),
+		"another description of the bytes": bytes.Replace(good, []byte("PK\x07\x08"), []byte("PK\x07\x09"), 1),
+	} {
+		if _, err := ReadArchive(b); err == nil {
+			t.Errorf("%s: is taken", name)
+		}
 	}
 }
 
