@@ -226,7 +226,6 @@ func (t *thread) options() (transcript.Driver, transcript.Options, error) {
 	if err != nil {
 		return transcript.Driver{}, transcript.Options{}, err
 	}
-	t.machine = k.Machine.Public()
 	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: recorder.Steady(t.Now), Guard: t.seat.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
 }
 

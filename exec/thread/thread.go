@@ -23,7 +23,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/token"
-	"github.com/rye-build/rye/manifest/key"
 )
 
 // A thread is one run of a directive. Its loop asks one thing at a time.
@@ -43,8 +42,7 @@ type thread struct {
 	money     ledger.Purse
 	model     models.Model
 	recorder  *recorder.Recorder
-	machine   key.Public // signs the record
-	handed    []any      // the messages that a thread begins with which this one hands over to, or which was handed its work
+	handed    []any // the messages that a thread begins with which this one hands over to, or which was handed its work
 	next      *thread
 	continues string             // the thread that handed its work to this one
 	origin    transcript.Started // of a thread that has a record
@@ -232,7 +230,7 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	if !t.recorder.Writes() {
 		return r, nil
 	}
-	_ = results.Summarise(ctx, t.seat.Dir, t.machine, r.Status) // nothing needs it, and a full disk takes no result away
+	_ = results.Summarise(t.seat.Dir, t.recorder.Report(), r.Status) // nothing needs it, and a full disk takes no result away
 	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting, t.Now()), t.seat.Leave(ctx, registry.State(r.Status), r.Next))
 }
 

@@ -43,7 +43,7 @@ func (w *Writer) HandOver(ctx context.Context, s *drive.Seat, next string) error
 			return err
 		}
 	}
-	_ = results.Summarise(ctx, s.Dir, k.Machine.Public(), results.Continued) // nothing needs it
+	_ = results.Summarise(s.Dir, out.Report(), results.Continued) // nothing needs it
 	return nil
 }
 

@@ -239,6 +239,6 @@ func (d *Desk) record(ctx context.Context, seat *drive.Seat, asked *drive.Reques
 	if err = errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	_ = results.Summarise(ctx, seat.Dir, k.Machine.Public(), string(state)) // nothing needs it
+	_ = results.Summarise(seat.Dir, w.Report(), string(state)) // nothing needs it
 	return nil
 }

@@ -56,6 +56,9 @@ func (r *Recorder) Writes() bool { return r.writer != nil }
 // Play has the record in a thread's directory answer, up to a line, 0 for all of it.
 func (r *Recorder) Play(dir string, last int64) { r.tape = tape.Open(dir, last) }
 
+// Report is what the record says, as far as it was written.
+func (r *Recorder) Report() *transcript.Report { return r.writer.Report() }
+
 // Playing reports whether the record answers.
 func (r *Recorder) Playing() bool {
 	r.mu.Lock()

@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
@@ -132,7 +131,7 @@ func TestSummarise(t *testing.T) {
 	t.Cleanup(func() { w.Close() })
 	_, err = w.Append(request, transcript.Answer{Turn: 1, Attempt: 1, Cost: 5,
 		Usage: &transcript.Usage{Input: 3, Reported: true}}, transcript.Checkpoint{Turn: 1})
-	must(t, err, results.Summarise(t.Context(), dir, own.Public(), "interrupted"))
+	must(t, err, results.Summarise(dir, w.Report(), "interrupted"))
 	read := func() (s map[string]any) {
 		b, err := os.ReadFile(filepath.Join(dir, transcript.SummaryFile))
 		must(t, err, json.Unmarshal(b, &s))
@@ -151,35 +150,12 @@ func TestSummarise(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 	_, err = w.Append(transcript.Completed{Result: "done <b>"}, transcript.Checkpoint{Turn: 1})
-	must(t, err, results.Summarise(t.Context(), dir, own.Public(), "completed"))
+	must(t, err, results.Summarise(dir, w.Report(), "completed"))
 	if s = read(); s["status"] != "completed" || s["end"].(map[string]any)["result"] != "done <b>" {
 		t.Errorf("%v", s)
 	}
-}
-
-// TestNoSummary: there is no summary of what doesn't hold.
-func TestNoSummary(t *testing.T) {
-	whole, unsigned := filepath.Join(t.TempDir(), "t"), filepath.Join(t.TempDir(), "t")
-	write(t, whole, transcript.Completed{}, transcript.Checkpoint{Turn: 1})
-	write(t, unsigned, transcript.Completed{})
-	for name, c := range map[string]struct {
-		dir  string
-		key  key.Public
-		want string
-	}{
-		"missing": {t.TempDir(), own.Public(), "no such file"}, "unsigned": {unsigned, own.Public(),
-			"line"}, "by another": {whole, keytest.Seeded(9).Public(), "line"},
-	} {
-		if err := results.Summarise(t.Context(), c.dir, c.key, "completed"); err == nil ||
-			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := os.Stat(filepath.Join(c.dir, transcript.SummaryFile)); err == nil {
-			t.Errorf("%s: there is a summary", name)
-		}
-	}
-	must(t, os.Mkdir(filepath.Join(whole, transcript.SummaryFile), 0o700))
-	if err := results.Summarise(t.Context(), whole, own.Public(), "completed"); err == nil {
+	must(t, os.Remove(filepath.Join(dir, transcript.SummaryFile)), os.Mkdir(filepath.Join(dir, transcript.SummaryFile), 0o700))
+	if err := results.Summarise(dir, w.Report(), "completed"); err == nil {
 		t.Error("written in place of a directory")
 	}
 }

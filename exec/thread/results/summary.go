@@ -1,7 +1,6 @@
 package results
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/manifest/key"
 )
 
 // A summary is what thread.json has, for people and other programs. Nothing trusts it: it can be made again from the transcript.
@@ -29,15 +27,8 @@ type summary struct {
 	Last      transcript.Position   `json:"last"`
 }
 
-// Summarise reads the transcript of a thread, as anybody would, and writes thread.json beside it.
-func Summarise(ctx context.Context, dir string, machine key.Public, status string) error {
-	r, err := transcript.Verify(ctx, dir, transcript.Check{Keys: []key.Public{machine}, Unfinished: true})
-	if err != nil {
-		return err
-	}
-	if r.Problem != nil {
-		return r.Problem
-	}
+// Summarise writes thread.json beside a transcript, of which r tells.
+func Summarise(dir string, r *transcript.Report, status string) error {
 	return osfile.WriteFile(filepath.Join(dir, transcript.SummaryFile), 0o600, false, func(w io.Writer) error {
 		to := json.NewEncoder(w)
 		to.SetIndent("", "  ")

@@ -410,6 +410,7 @@ func TestOpen(t *testing.T) {
 	must(t, err)
 	_, err = w.Append(completed(), Checkpoint{Turn: 1})
 	must(t, err)
+	reports(t, w)
 	must(t, w.Close())
 	if r := verify(t, vouched, Check{Keys: o.Trust}); r.Problem != nil || len(r.Machines) != 2 {
 		t.Errorf("%+v", r)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -127,9 +128,19 @@ func write(t testing.TB, id string, o Options) string {
 	for _, events := range append(turns(), []Payload{completed(), Checkpoint{Turn: 2}}) {
 		_, err := w.Append(events...)
 		must(t, err)
+		reports(t, w)
 	}
 	must(t, w.Close())
 	return dir
+}
+
+// reports compares what a writer knows of a transcript with what others find.
+func reports(t testing.TB, w *Writer) {
+	t.Helper()
+	got, want := w.Report(), verify(t, w.dir, Check{Keys: append(w.o.Trust, w.o.Key.Public()), Unfinished: true})
+	if want.Machines = []Machine{}; want.Signed.Seq > 0 && !reflect.DeepEqual(got, want) {
+		t.Errorf("the writer's report: %+v, want %+v", got, want)
+	}
 }
 
 func verify(t testing.TB, dir string, c Check) *Report {

@@ -168,8 +168,6 @@ func (v *verifier) event(r *Reader, e *Event) error {
 	v.report.Lines++
 	v.report.Ended = e.Time
 	switch e.Type {
-	case TypeStarted:
-		return v.started(e)
 	case TypeDriver:
 		v.voucher = nil
 		if o, ok := e.value["voucher"]; ok {
@@ -179,22 +177,39 @@ func (v *verifier) event(r *Reader, e *Event) error {
 			}
 		}
 	case TypeCheckpoint:
-		return v.checkpoint(e, r.order.key)
+		if err := v.checkpoint(e, r.order.key); err != nil {
+			return err
+		}
+	case TypeStarted:
+		if v.Thread != "" && e.Thread != v.Thread {
+			return &Problem{1, Swapped, fmt.Sprintf("it is of the thread %s, expected %s", e.Thread, v.Thread)}
+		}
+	}
+	return v.believe(e)
+}
+
+// believe takes in what an event says. A checkpoint is one whose signature holds: it proves everything before it.
+func (v *verifier) believe(e *Event) error {
+	switch e.Type {
+	case TypeStarted:
+		v.report.Thread, v.report.Began, v.report.Started = e.Thread, e.Time, new(Started)
+		return e.Decode(v.report.Started)
+	case TypeCheckpoint:
+		v.report.Checkpoints++
+		v.report.Signed = e.Position()
+		v.proven.add(&v.pending)
+		v.pending = newFacts()
+		v.report.Turns, v.report.Calls = v.proven.turns, v.proven.calls
+		if v.end != nil {
+			v.report.Status, v.report.End = statusOf(v.end), v.end.Payload
+		}
 	default:
 		v.take(e)
 	}
 	return nil
 }
 
-func (v *verifier) started(e *Event) error {
-	if v.Thread != "" && e.Thread != v.Thread {
-		return &Problem{1, Swapped, fmt.Sprintf("it is of the thread %s, expected %s", e.Thread, v.Thread)}
-	}
-	v.report.Thread, v.report.Began, v.report.Started = e.Thread, e.Time, new(Started)
-	return e.Decode(v.report.Started)
-}
-
-// checkpoint checks a signature, which proves everything before it.
+// checkpoint checks a signature.
 func (v *verifier) checkpoint(e *Event, k key.Public) error {
 	m, err := v.machine(k)
 	if err != nil {
@@ -207,14 +222,6 @@ func (v *verifier) checkpoint(e *Event, k key.Public) error {
 				k.Fingerprint().Short(), v.report.Signed.Seq)}
 	}
 	m.Checkpoints++
-	v.report.Checkpoints++
-	v.report.Signed = e.Position()
-	v.proven.add(&v.pending)
-	v.pending = newFacts()
-	v.report.Turns, v.report.Calls = v.proven.turns, v.proven.calls
-	if v.end != nil {
-		v.report.Status, v.report.End = statusOf(v.end), v.end.Payload
-	}
 	return nil
 }
 

@@ -48,7 +48,8 @@ type Writer struct {
 	thread   string
 	order    *order
 	last     Position
-	err      error // why nothing can be written any more
+	facts    *verifier // of what was written
+	err      error     // why nothing can be written any more
 }
 
 // Create makes a directory and begins a transcript in it: all events or none. One that is there already is fs.ErrExist.
@@ -56,7 +57,7 @@ func Create(dir, thread string, s Started, d Driver, o Options, others ...Payloa
 	if err := CheckThread(thread); err != nil {
 		return nil, err
 	}
-	w := &Writer{o: o, disk: disk.Disk{Hook: o.Hook}, dir: dir, thread: thread, order: new(order)}
+	w := &Writer{o: o, disk: disk.Disk{Hook: o.Hook}, dir: dir, thread: thread, order: new(order), facts: newVerifier(Check{})}
 	s.Format, d.Key = Format, o.Key.Public()
 	if err := w.disk.Hook.MakeDirectory(dir); err != nil {
 		return nil, err
@@ -120,7 +121,7 @@ func Open(dir string, d Driver, o Options) (*Writer, error) {
 			r.thread)
 	}
 	w := &Writer{o: o, disk: disk.Disk{Hook: o.Hook}, dir: dir, thread: r.thread, order: &r.order, last: r.last,
-		end: r.at, large: r.large}
+		end: r.at, large: r.large, facts: v}
 	if err := w.repair(); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -178,6 +179,17 @@ func (w *Writer) Last() Position {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
+}
+
+// Report is what Verify would find, but for the machines: what this process wrote it needn't read and check.
+func (w *Writer) Report() *Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.facts.report
+	r.Models, r.Tools = w.facts.proven.lists()
+	r.Lines, r.Last, r.Unsigned = w.last.Seq, w.last, w.last.Seq-r.Signed.Seq
+	r.Bytes, r.PayloadBytes, r.Torn, r.Problem, r.Machines = w.end, w.large, false, nil, []Machine{}
+	return &r
 }
 
 // Close closes the files. Everything that was appended is durable already.
@@ -363,6 +375,8 @@ func (w *Writer) commit(b *batch) {
 	w.end += int64(len(b.lines))
 	w.large += int64(len(b.payloads))
 	for _, e := range b.events {
+		_ = w.broken(w.facts.believe(e))
+		w.facts.report.Ended = e.Time
 		if w.o.Show != nil {
 			w.o.Show(e)
 		}
