@@ -57,6 +57,9 @@ type Object struct {
 	io.ReadCloser
 }
 
+// WriteTo implements io.WriterTo: bytes that are in memory are written as they are.
+func (o Object) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, o.ReadCloser) }
+
 // A Getter opens objects. A missing object is an fs.ErrNotExist. Safe for concurrent use.
 type Getter interface {
 	Get(ctx context.Context, id ID) (Object, error)

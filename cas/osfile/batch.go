@@ -38,69 +38,122 @@ type Staged struct {
 	before     fs.FileInfo
 }
 
-// Stage writes a new file for a name below a directory. before describes the file that it will replace; nil means that
-// none exists. It is safe for concurrent use.
-func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
-	r, err := d.Folder(path.Dir(name), before == nil)
+// A Folder is an open directory in which a batch stages files. What replaces it meanwhile is never written to.
+type Folder struct {
+	batch *Batch
+	dir   *Dir
+	name  string
+	root  *os.Root
+}
+
+// Folder opens a directory below d, and makes it where it is missing, if it may. The caller closes it.
+func (b *Batch) Folder(d *Dir, name string, mayMake bool) (*Folder, error) {
+	r, err := d.Folder(name, mayMake)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	dir := d.Where(path.Dir(name))
+	dir := d.Where(name)
 	if _, again := b.swept.LoadOrStore(dir, true); !again {
 		Sweep(dir, b.now)
 	}
-	st := &Staged{d, name, Unfinished + rand.Text(), before}
-	err = In{Root: r, Lazy: b.many}.Create(st.part, 0o600, func(f *os.File) error {
-		if err := write(f); err != nil {
+	return &Folder{b, d, name, r}, nil
+}
+
+func (f *Folder) Close() { f.root.Close() }
+
+// Stage writes a new file for a name in the directory. before describes the file that it will replace; nil means that none
+// exists. It is safe for concurrent use.
+func (f *Folder) Stage(base string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
+	st := &Staged{f.dir, path.Join(f.name, base), Unfinished + rand.Text(), before}
+	err := In{Root: f.root, Lazy: f.batch.many}.Create(st.part, 0o600, func(to *os.File) error {
+		if err := write(to); err != nil {
 			return err
 		}
-		return f.Chmod(mode)
+		return to.Chmod(mode)
 	})
 	if err != nil {
-		r.Remove(st.part)
-		return nil, d.About(name, err)
+		f.root.Remove(st.part)
+		return nil, f.dir.About(st.name, err)
 	}
 	return st, nil
 }
 
+// Stage is Folder.Stage for one file of a directory.
+func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
+	f, err := b.Folder(d, path.Dir(name), before == nil)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Stage(path.Base(name), before, mode, write)
+}
+
 // Drop removes staged files. Nil entries are skipped, here and by Commit.
 func (b *Batch) Drop(all []*Staged) {
+	var at openFolder
+	defer at.close()
 	for _, st := range all {
 		if st == nil {
 			continue
 		}
-		if r, err := st.dir.Folder(path.Dir(st.name), false); err == nil {
+		if r, err := at.of(st); err == nil {
 			r.Remove(st.part)
-			r.Close()
 		}
 	}
 }
 
 // Commit moves the staged files into their places in order, and returns how many it moved. It stops at the first file
-// that was changed since it was read, and drops the rest.
+// that was changed since it was read, and drops the rest. Files of one directory that follow each other cost least.
 func (b *Batch) Commit(ctx context.Context, all []*Staged) (done int, err error) {
 	if err = b.sync(all); err == nil {
+		var at openFolder
 		for done < len(all) && err == nil {
 			if err = context.Cause(ctx); err == nil && all[done] != nil {
-				err = b.move(all[done])
+				err = b.move(&at, all[done])
 			}
 			if err == nil {
 				done++
 			}
 		}
+		at.close()
 		err = errors.Join(err, b.sync(all[:done]))
 	}
 	b.Drop(all[done:])
 	return done, err
 }
 
-func (b *Batch) move(st *Staged) error {
-	r, err := st.dir.Folder(path.Dir(st.name), false)
+// An openFolder keeps the directory of the last staged file open for the next.
+type openFolder struct {
+	dir  *Dir
+	name string
+	root *os.Root
+}
+
+func (o *openFolder) of(st *Staged) (*os.Root, error) {
+	name := path.Dir(st.name)
+	if o.root != nil && o.dir == st.dir && o.name == name {
+		return o.root, nil
+	}
+	o.close()
+	r, err := st.dir.Folder(name, false)
+	if err == nil {
+		*o = openFolder{st.dir, name, r}
+	}
+	return r, err
+}
+
+func (o *openFolder) close() {
+	if o.root != nil {
+		o.root.Close()
+	}
+	o.root = nil
+}
+
+func (b *Batch) move(at *openFolder, st *Staged) error {
+	r, err := at.of(st)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	base := path.Base(st.name)
 	if st.before != nil {
 		var now fs.FileInfo

@@ -39,7 +39,8 @@ func (in In) Create(name string, mode fs.FileMode, write func(*os.File) error) e
 	if err := in.Hook.Do("create", name); err != nil {
 		return err
 	}
-	f, err := in.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	// With Nonblock, which means nothing to a file, Go needs four system calls less.
+	f, err := in.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|Nonblock, mode)
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func (r *restoring) write(ctx context.Context) error {
 		return err
 	}
 	b := osfile.NewBatch(len(r.files), r.l.Now())
-	if err := r.folders(ctx, func(_ string, files []*restored) error { return r.stage(ctx, b, files) }); err != nil {
+	if err := r.folders(ctx, func(dir string, files []*restored) error { return r.stage(ctx, b, dir, files) }); err != nil {
 		b.Drop(r.staged())
 		if isMissing(err) {
 			err = cmp.Or(r.missing(ctx), err)
@@ -223,7 +223,13 @@ func (r *restoring) keep(ctx context.Context) error {
 }
 
 // stage writes the new files of a directory beside the old ones.
-func (r *restoring) stage(ctx context.Context, b *osfile.Batch, files []*restored) error {
+func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, files []*restored) error {
+	var in *osfile.Folder
+	defer func() {
+		if in != nil {
+			in.Close()
+		}
+	}()
 	for _, f := range files {
 		o, err := r.objects.Get(ctx, f.want.ID)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +238,13 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, files []*restore
 		if err != nil {
 			return err
 		}
-		f.staged, err = b.Stage(r.dir, f.path, f.before, edit.Mode(f.mode == cas.Exec), func(w io.Writer) error {
+		if in == nil { // only now, so that nothing is made where the first file is missing
+			in, err = b.Folder(r.dir, dir, slices.ContainsFunc(files, func(f *restored) bool { return f.before == nil }))
+			if err != nil {
+				return errors.Join(err, o.Close())
+			}
+		}
+		f.staged, err = in.Stage(path.Base(f.path), f.before, edit.Mode(f.mode == cas.Exec), func(w io.Writer) error {
 			_, err := io.Copy(w, o) // which ends in an error where it isn't the object
 			return err
 		})

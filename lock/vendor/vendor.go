@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ type Vendor struct {
 	longest int               // of these
 	large   map[cas.ID]string
 	lines   atomic.Int64 // in all packs that were looked at
+	spare   atomic.Int32 // how many more packs may be kept open
 
 	mu     sync.Mutex
 	merged map[cas.Digest][]byte // blobs that stand nowhere: the union of several sets of signatures
@@ -35,8 +37,12 @@ type found struct {
 	name string
 
 	mu    sync.Mutex
-	index *index // nil before
+	index *index   // nil before
+	file  *os.File // that the index is of, or nil
 }
+
+// maxOpen is how many packs are kept open: without that, each object would cost another open.
+const maxOpen = 256
 
 // An index says where the lines of a file stand. It doesn't change.
 type index struct {
@@ -59,9 +65,11 @@ func Open(dir string) (*Vendor, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Root.Close())
 	}
+	v.spare.Store(maxOpen)
 	return v, nil
 }
 
+// newVendor returns a Vendor that keeps no pack open.
 func newVendor(f *files) (*Vendor, error) {
 	l, err := f.list()
 	if err != nil {
@@ -81,7 +89,14 @@ func newVendor(f *files) (*Vendor, error) {
 }
 
 // Close closes the directory. Objects that are open stay so.
-func (v *Vendor) Close() error { return v.files.Root.Close() }
+func (v *Vendor) Close() error {
+	for _, p := range v.packs {
+		p.mu.Lock()
+		v.drop(p)
+		p.mu.Unlock()
+	}
+	return v.files.Root.Close()
+}
 
 // Get implements cas.Getter. It also returns *Error, about the file in which the object would be.
 func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
@@ -113,8 +128,11 @@ func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 // errAbsent says that no file has an object.
 var errAbsent = fmt.Errorf("in no file of the vendor directory: %w", fs.ErrNotExist)
 
-// small returns the bytes of an object in a pack, as they are there.
+// small returns the bytes of an object in a pack.
 func (v *Vendor) small(id cas.ID) ([]byte, error) {
+	if b := v.kept(id); b != nil {
+		return b, nil
+	}
 	var b []byte
 	err := fmt.Errorf("%s: %w", id, errAbsent)
 	bad := v.search(id.Digest, func(name string, x *index, r *os.File) (stop bool, bad error) {
@@ -122,28 +140,46 @@ func (v *Vendor) small(id cas.ID) ([]byte, error) {
 		if !ok {
 			return false, nil
 		}
-		if b, err = read(name, r, at); err == nil {
-			// A caller with another source must know before half of this one is read.
-			if found := cas.Sum(b); found != id.Digest {
-				err = &Error{name, at.no, 0, &cas.DamagedError{ID: id, Found: found}}
-			}
-		}
+		b, err = read(name, r, id, at)
 		return true, nil
 	})
 	return b, cmp.Or(bad, err)
 }
 
-// search looks into the packs that a digest can be in, from the largest to the smallest, until look says that it has
-// found what it looked for.
-func (v *Vendor) search(d cas.Digest, look func(name string, x *index, r *os.File) (stop bool, err error)) error {
-	text := hex(d)
-	for n := range v.longest + 1 {
-		p := v.packs[text[:n]]
-		if p == nil {
+// kept returns the bytes of an object in a pack that is open, whatever has become of that file since: they have the
+// digest. It returns nil if that is no answer.
+func (v *Vendor) kept(id cas.ID) []byte {
+	for p := range v.packsOf(id.Digest) {
+		p.mu.Lock()
+		x, r := p.index, p.file
+		p.mu.Unlock()
+		if r == nil {
 			continue
 		}
-		stop, err := v.look(p, look)
-		if stop || err != nil {
+		if at, ok := x.objects[id]; ok {
+			b, _ := read(p.name, r, id, at)
+			return b
+		}
+	}
+	return nil
+}
+
+// packsOf yields the packs that a digest can be in, from the largest to the smallest.
+func (v *Vendor) packsOf(d cas.Digest) iter.Seq[*found] {
+	return func(yield func(*found) bool) {
+		text := hex(d)
+		for n := range v.longest + 1 {
+			if p := v.packs[text[:n]]; p != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// search looks into the packs that a digest can be in until look says that it has found what it looked for.
+func (v *Vendor) search(d cas.Digest, look func(name string, x *index, r *os.File) (stop bool, err error)) error {
+	for p := range v.packsOf(d) {
+		if stop, err := v.look(p, look); stop || err != nil {
 			return err
 		}
 	}
@@ -152,34 +188,52 @@ func (v *Vendor) search(d cas.Digest, look func(name string, x *index, r *os.Fil
 
 // look looks into a pack, which is read if it is new, or another file than it was.
 func (v *Vendor) look(p *found, look func(string, *index, *os.File) (bool, error)) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	r, info, err := v.files.open(p.name)
 	if err != nil {
 		return false, err
 	}
-	defer r.Close()
-	x, err := v.indexed(p, r, info)
-	if err != nil {
-		return false, err
+	if err := v.refresh(p, r, info); err != nil {
+		return false, errors.Join(err, r.Close())
 	}
-	return look(p.name, x, r)
+	if p.file != r {
+		defer r.Close()
+	}
+	return look(p.name, p.index, r)
 }
 
-func (v *Vendor) indexed(p *found, r *os.File, info fs.FileInfo) (*index, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// refresh makes the index of a pack that of r, and keeps r open if it may.
+func (v *Vendor) refresh(p *found, r *os.File, info fs.FileInfo) error {
 	x := p.index
 	if x != nil && os.SameFile(x.info, info) && x.info.Size() == info.Size() && x.info.ModTime().Equal(info.ModTime()) {
-		return x, nil
+		return nil
 	}
+	v.drop(p)
 	if x != nil {
 		v.lines.Add(-x.lines)
 		p.index = nil
 	}
 	x, err := v.read(p.name, r, info)
-	if err == nil {
-		p.index = x
+	if err != nil {
+		return err
 	}
-	return x, err
+	p.index = x
+	if v.spare.Add(-1) >= 0 {
+		p.file = r
+	} else {
+		v.spare.Add(1)
+	}
+	return nil
+}
+
+// drop closes a pack that is kept open.
+func (v *Vendor) drop(p *found) {
+	if p.file != nil {
+		p.file.Close()
+		p.file = nil
+		v.spare.Add(1)
+	}
 }
 
 // read finds out what is in a pack.
@@ -215,8 +269,9 @@ func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error)
 	return x, nil
 }
 
-// read returns the object of a line.
-func read(name string, r io.ReaderAt, at place) ([]byte, error) {
+// read returns the object of a line. It hashes the bytes: a caller with another source must know before half of them are
+// read.
+func read(name string, r io.ReaderAt, id cas.ID, at place) ([]byte, error) {
 	l := line{raw: make([]byte, at.length), no: at.no}
 	if _, err := r.ReadAt(l.raw, int64(at.at)); err != nil {
 		return nil, &Error{name, at.no, 0, err}
@@ -224,7 +279,14 @@ func read(name string, r io.ReaderAt, at place) ([]byte, error) {
 	if err := l.parse(); err != nil {
 		return nil, &Error{name, at.no, 0, err}
 	}
-	return l.object(name)
+	b, err := l.object(name)
+	if err != nil {
+		return nil, err
+	}
+	if found := cas.Sum(b); found != id.Digest {
+		return nil, &Error{name, at.no, 0, &cas.DamagedError{ID: id, Found: found}}
+	}
+	return b, nil
 }
 
 // Ref implements bundle.Refs: "signatures/HEX" is the blob with all signature lines of a document, and "bundles/HEX" the

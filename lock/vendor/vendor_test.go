@@ -501,3 +501,41 @@ func TestLargeSizes(t *testing.T) {
 		}
 	}
 }
+
+// A pack that was read stays open: an object in it is found whatever becomes of the file's name, a new one in the file
+// that takes its place, and damaged bytes are no answer.
+func TestKeptOpen(t *testing.T) {
+	w := many(t, 3, 100)
+	w.write()
+	v, err := Open(w.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	look := func(id cas.ID, want bool) {
+		t.Helper()
+		if err := same(v, w.store, id); (err == nil) != want {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	look(w.objects[0].ID, true)
+	pack := filepath.Join(w.dir, "all.pack")
+	if err := os.Rename(pack, pack+".old"); err != nil {
+		t.Fatal(err)
+	}
+	look(w.objects[1].ID, true)
+	w.put(cas.Blob, text(3, 100))
+	look(w.objects[3].ID, false)
+	w.write()
+	look(w.objects[3].ID, true)
+	b, err := os.ReadFile(pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(pack, bytes.ReplaceAll(b, []byte("import os"), []byte("import OS")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	look(w.objects[2].ID, false)
+	w.write()
+	look(w.objects[2].ID, true)
+}
