@@ -27,7 +27,7 @@ type summary struct {
 	Last      transcript.Position   `json:"last"`
 }
 
-// Summarise writes thread.json beside a transcript, of which r tells.
+// Summarise writes thread.json beside a transcript whose report r is.
 func Summarise(dir string, r *transcript.Report, status string) error {
 	return osfile.WriteFile(filepath.Join(dir, transcript.SummaryFile), 0o600, false, func(w io.Writer) error {
 		to := json.NewEncoder(w)
