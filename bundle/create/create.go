@@ -330,7 +330,7 @@ func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest) 
 	}
 	// What Listed and the extractors of a bundle say isn't part of a state.
 	if c.Memory != nil && !c.result.Remembered && !c.beside.Load() && len(c.result.Warnings) == 0 {
-		c.Memory.Keep(c.Trust, under, c.result.ID)
+		c.Memory.Keep(c.Trust, under, []byte(c.result.ID.String()))
 	}
 	return nil
 }

@@ -56,13 +56,16 @@ func (c *creation) recall(ctx context.Context, now cas.Digest) bool {
 	if c.Memory == nil || c.Paranoid {
 		return false
 	}
-	doc, ok := c.Memory.Recall(c.Trust, now)
+	kept, ok := c.Memory.Recall(c.Trust, now)
 	if !ok {
+		return false
+	}
+	doc, err := cas.ParseDigest(string(kept))
+	if err != nil {
 		return false
 	}
 	b := c.old // which was named by the digest of its bytes when it was read
 	if b == nil || b.ID != doc {
-		var err error
 		if b, err = c.stored(ctx, doc); err != nil {
 			return false
 		}

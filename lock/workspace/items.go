@@ -43,7 +43,7 @@ func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 	if v.Trust, err = w.Policy(); err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
-	withUser := w.User.Err == nil && (w.Root.Marker != MarkerFile || w.AllowUser)
+	withUser := w.UserCounts()
 	if v.Trust != nil {
 		var dirs []string
 		if w.Root.Root != "" {
@@ -84,6 +84,11 @@ func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 	return v, nil
 }
 
+// UserCounts reports whether items of the user's space can be seen.
+func (w *Workspace) UserCounts() bool {
+	return w.User.Err == nil && (w.Root.Marker != MarkerFile || w.AllowUser)
+}
+
 // OpenView opens spaces, and what admits their items: asked decides what counts, the policy t what may override the
 // library, and ignored extractors are reported. Where both are nil only the library is admitted. A zero Workspace will do.
 func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.Listing, spaces ...*ai.Space) (*ai.View, *ai.Admitter, error) {
@@ -98,6 +103,7 @@ func (w *Workspace) OpenView(ctx context.Context, t *trust.Trust, asked *bundle.
 	if err != nil {
 		return nil, nil, err
 	}
+	w.left.CompareAndSwap(false, len(v.Warnings()) > 0)
 	if w.Extractors != nil {
 		w.Extractors(v.Warnings())
 	}

@@ -42,7 +42,6 @@ type Lock struct {
 	User      bool              // it is the user's own lock
 	Sides     []*lockfile.Lock  // of a merge that git left unfinished: two; a side that can't be read is nil
 	Installed []lockfile.Bundle // that the user's lock may use
-	State     cas.Digest        // for which the lock was last asked to be current
 	Trust     *trust.Trust      // once the policy was read
 	Sources   *sources.Sources
 	Registry  *fetch.Registry

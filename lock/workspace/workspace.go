@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rye-build/rye/ai"
@@ -49,7 +50,11 @@ type Workspace struct {
 	mu     sync.Mutex  // of what follows
 	store  *disk.Store // nil until it is needed
 	opened []io.Closer
+	left   atomic.Bool
 }
+
+// LeftOut reports whether something was left out, which the user was warned of.
+func (w *Workspace) LeftOut() bool { return w.left.Load() }
 
 // Open opens the project at p.Dir, or the user's space where no project is found. The caller closes it.
 func Open(_ context.Context, p Paths, o Options) (*Workspace, error) {
@@ -67,17 +72,20 @@ func Unread(p Paths, o Options) *Workspace {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Warn == nil {
-		o.Warn = func(string, error) {}
+	w := &Workspace{Paths: p, Options: o}
+	w.Warn = func(what string, err error) {
+		if w.left.Store(true); o.Warn != nil {
+			o.Warn(what, err)
+		}
 	}
-	if o.Detail == nil {
-		o.Detail = func(string, error) {}
+	if w.Detail == nil {
+		w.Detail = func(string, error) {}
 	}
-	if o.Show == nil {
-		o.Show = func(path string) string { return path }
+	if w.Show == nil {
+		w.Show = func(path string) string { return path }
 	}
-	p.policies = new(trust.Reader)
-	return &Workspace{Paths: p, Options: o}
+	w.policies = new(trust.Reader)
+	return w
 }
 
 // Close closes what was opened. A workspace may be closed twice.

@@ -3,7 +3,6 @@ package exam
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,45 +16,40 @@ import (
 )
 
 // A Memory remembers that something was found good, so that it need not be looked at again as long as everything is as
-// it was. It is one small file, in a cache; verifying and running don't ask it.
+// it was. It is one file, in a cache; verifying and running don't ask it.
 type Memory struct {
 	File string // is made when there is something to remember, and so is its directory
 }
 
-const memoryForm = "rye found good 1"
+const memoryForm = "rye found good 2"
+
+// maxMemory bounds the file.
+const maxMemory = 64 << 20
 
 // Recall returns what was kept under a key, if these policies and lists said so then and can't say otherwise now: no
 // key began or ended to be valid since, and no list that must be fresh grew old. A file that isn't as it was written
 // says nothing.
-func (m *Memory) Recall(t *Trust, key cas.Digest) (value cas.Digest, ok bool) {
-	f, err := os.Open(m.File)
+func (m *Memory) Recall(t *Trust, key cas.Digest) (value []byte, ok bool) {
+	b, err := osfile.ReadSmall(m.File, maxMemory)
 	if err != nil {
-		return value, false
+		return nil, false
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, 1<<10))
-	if err != nil {
-		return value, false
-	}
-	lines := strings.Split(string(b), "\n")
-	if len(lines) != 6 {
-		return value, false
+	lines := strings.SplitN(string(b[:min(len(b), 1<<10)]), "\n", 4)
+	if len(lines) != 4 {
+		return nil, false
 	}
 	at, err := time.Parse(time.RFC3339Nano, lines[2])
-	if err != nil || t.turned(at) {
-		return value, false
+	end := len(b) - len("\n") - len(cas.Digest{}.String())
+	start := len(lines[0]) + len(lines[1]) + len(lines[2]) + 3
+	if err != nil || t.turned(at) || end-1 < start {
+		return nil, false
 	}
-	if value, err = cas.ParseDigest(lines[3]); err != nil {
-		return cas.Digest{}, false
-	}
-	if !bytes.Equal(b, memoryText(t.under(key), at, value)) {
-		return cas.Digest{}, false
-	}
-	return value, true
+	value = b[start : end-1]
+	return value, bytes.Equal(b, memoryText(t.under(key), at, value))
 }
 
 // Keep remembers a value under a key. That it can't is no error: the next time takes longer.
-func (m *Memory) Keep(t *Trust, key, value cas.Digest) {
+func (m *Memory) Keep(t *Trust, key cas.Digest, value []byte) {
 	if os.MkdirAll(filepath.Dir(m.File), 0o700) != nil {
 		return
 	}
@@ -63,7 +57,7 @@ func (m *Memory) Keep(t *Trust, key, value cas.Digest) {
 }
 
 // memoryText is what stands in the file.
-func memoryText(key cas.Digest, at time.Time, value cas.Digest) []byte {
+func memoryText(key cas.Digest, at time.Time, value []byte) []byte {
 	b := fmt.Appendf(nil, "%s\n%s\n%s\n%s\n", memoryForm, key, at.UTC().Format(time.RFC3339Nano), value)
 	return fmt.Appendf(b, "%s\n", cas.Sum(b))
 }

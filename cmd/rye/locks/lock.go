@@ -13,7 +13,6 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/findings"
@@ -43,8 +42,8 @@ type lockRun struct {
 	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
 	findings.Flag
-	state cas.Digest // for --check: what there was before the lock was made
-	yaml  []byte     // the new rye.yaml, which is written before the lock; nil if it stays
+	question *places.Question // of --check
+	yaml     []byte           // the new rye.yaml, which is written before the lock; nil if it stays
 }
 
 type LockAnswer struct {
@@ -270,7 +269,6 @@ func warn(l *places.Lock, result *change.Result, ans *LockAnswer) {
 	if made == nil {
 		return
 	}
-	all := made.Closure.Warnings
 	var texts []string
 	for _, err := range made.Unfound {
 		texts = append(texts, "not pinned: "+fault.Of(err).Text)
@@ -282,21 +280,12 @@ func warn(l *places.Lock, result *change.Result, ans *LockAnswer) {
 		ans.Warnings = append(ans.Warnings, text)
 		l.App.Term.Warn("%s", text)
 	}
-	told := len(all)
-	if told > mostChanges && !l.App.Term.Verbose {
-		told = mostChanges - 2
-	}
-	for i, w := range all {
+	own := len(ans.Warnings)
+	for _, w := range made.Closure.Warnings {
 		p := problem(l, w, check.Warning)
-		text := p.At() + ": " + p.Message
-		ans.Warnings = append(ans.Warnings, text)
-		if i < told {
-			l.App.Term.Warn("%s", text)
-		}
+		ans.Warnings = append(ans.Warnings, p.At()+": "+p.Message)
 	}
-	if told < len(all) {
-		l.App.Term.Warn("and %d more; -v tells all", len(all)-told)
-	}
+	tellWarnings(l.App, ans.Warnings[own:])
 }
 
 // signItems signs items before the lock is made, which will have these bundles.

@@ -2,28 +2,24 @@ package locks
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
-	"fmt"
-	"io"
-	"path/filepath"
-	"runtime/debug"
-	"strings"
+	"encoding/json"
 
-	"github.com/rye-build/rye/ai/std"
-	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/session"
-	lockfile "github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/exam"
 )
 
-// What rye lock --check has found current it need not make again, as long as nothing has changed: it asks the
-// stat cache, which knows rye.yaml, rye.lock and what of .ai has a part in a lock, by the policy, and by this binary.
-// The lock isn't even read. Nothing that runs or verifies asks it.
+// What rye lock --check has found current it need not make again as long as nothing has changed (lock/recall). The lock
+// isn't even read.
+
+// A found answer is what is kept of one that was good.
+type found struct {
+	ID        string   `json:"id"`
+	Bundles   int      `json:"bundles"`
+	Pins      int      `json:"pins"`
+	Artifacts int      `json:"artifacts"`
+	Warnings  []string `json:"warnings"`
+}
 
 // current is the answer to --check where this very state was found current before; else nil.
 func (c *lockRun) current(ctx context.Context, a *cli.App) (*LockAnswer, error) {
@@ -32,40 +28,31 @@ func (c *lockRun) current(ctx context.Context, a *cli.App) (*LockAnswer, error) 
 		return nil, nil
 	}
 	defer l.Close()
-	known := Remembered(ctx, l)
-	if c.state = l.State; !known {
+	c.question = questionOf(ctx, l)
+	b, ok := c.question.Recall(ctx)
+	var was found
+	if !ok || json.Unmarshal(b, &was) != nil {
 		return nil, ctx.Err()
 	}
-	what, held := memories(l)
-	id, ok := what.Recall(l.Exam(), l.State)
-	counts, too := held.Recall(l.Exam(), l.State)
-	if !ok || !too {
-		return nil, nil
-	}
 	ans := newLockAnswer(c)
-	ans.File, ans.ID = l.LockPath(), id.String()
-	for i, n := range []*int{&ans.Bundles, &ans.Pins, &ans.Artifacts} {
-		*n = int(binary.BigEndian.Uint32(counts[4*i:]))
-	}
+	ans.File, ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings = l.LockPath(), was.ID, was.Bundles, was.Pins, was.Artifacts, was.Warnings
+	tellWarnings(a, ans.Warnings)
 	return ans, nil
 }
 
 // Remembered reports whether the lock was found current in the very state that there is now.
-func Remembered(ctx context.Context, l *places.Lock) (ok bool) {
-	if l.Trust == nil {
-		var err error
-		if l.Trust, err = l.Policy(); err != nil {
-			return false
-		}
-	}
-	m, _ := memories(l)
-	if m == nil || session.PoliciesOf(l.Trust).Floor().Enforce { // what programs there are on the machine isn't part of the state
-		return false
-	}
-	if l.State, ok = now(ctx, l); ok {
-		_, ok = m.Recall(l.Exam(), l.State)
-	}
+func Remembered(ctx context.Context, l *places.Lock) bool {
+	_, ok := questionOf(ctx, l).Recall(ctx)
 	return ok
+}
+
+// questionOf is nil where the answer depends on what programs there are on the machine.
+func questionOf(ctx context.Context, l *places.Lock) *places.Question {
+	q := places.AskOfLock(ctx, l)
+	if q == nil || session.PoliciesOf(l.Trust).Floor().Enforce {
+		return nil
+	}
+	return q
 }
 
 // unread is the lock before it is read; nil where what is wrong is for others to report.
@@ -89,85 +76,28 @@ func (c *lockRun) unread(a *cli.App) *places.Lock {
 	return &places.Lock{Lock: w.LockIn(p.Root, p.DotAI()), App: a}
 }
 
-// remember keeps that the lock is current, unless something has changed while it was made. What there was to warn of is
-// to be told the next time too, so that it is found again.
+// remember keeps that the lock is current, with what there is to warn of, which the same state will bring about again. What
+// also depends on the network or on what is installed is found anew each time.
 func (c *lockRun) remember(ctx context.Context, l *places.Lock, ans *LockAnswer) {
-	what, held := memories(l)
-	if what == nil || c.state.IsZero() || len(ans.Warnings) > 0 {
+	made := ans.Made
+	if made == nil || len(made.Unfound)+len(made.Unasked) > 0 || l.LeftOut() || len(ans.Problems) > 0 {
 		return
 	}
-	if now, ok := now(ctx, l); !ok || now != c.state {
-		return
+	if b, err := json.Marshal(found{ans.ID, ans.Bundles, ans.Pins, ans.Artifacts, ans.Warnings}); err == nil {
+		c.question.Keep(ctx, b)
 	}
-	var counts cas.Digest
-	for i, n := range []int{ans.Bundles, ans.Pins, ans.Artifacts} {
-		binary.BigEndian.PutUint32(counts[4*i:], uint32(n))
-	}
-	held.Keep(l.Exam(), c.state, counts)
-	what.Keep(l.Exam(), c.state, l.Id())
 }
 
-// memories are where it is kept: the digest of the lock, and in the place of another one how many bundles, items and
-// files of packages it holds. They are nil where there is no cache.
-func memories(l *places.Lock) (what, held *exam.Memory) {
-	cache := l.App.Dir(cli.CachePlace)
-	if cache.Err != nil {
-		return nil, nil
+// tellWarnings prints warnings, and of very many how many they are.
+func tellWarnings(a *cli.App, all []string) {
+	told := len(all)
+	if told > mostChanges && !a.Term.Verbose {
+		told = mostChanges - 2
 	}
-	sum := cas.Sum([]byte("lock\x00" + l.Dir))
-	file := filepath.Join(cache.Value, "bundles", hex.EncodeToString(sum[:16]))
-	return &exam.Memory{File: file}, &exam.Memory{File: file + "-n"}
-}
-
-// now reads what has changed since it was last looked at, and nothing else.
-func now(ctx context.Context, l *places.Lock) (key cas.Digest, ok bool) {
-	// It is over before there is garbage worth a collection: that would take longer than what is asked.
-	defer debug.SetGCPercent(debug.SetGCPercent(800))
-	cache := places.OpenStatCache(l.App, false)
-	defer cache.Finish(ctx, l.App)
-	tree, err := worktree.Import(ctx, hashing{}, l.Dir, worktree.Options{Cache: cache.Cache, Skip: func(path string, dir bool) bool { return apart(l, path, dir) }})
-	if err != nil {
-		return key, false // making the lock tells what is wrong
+	for _, text := range all[:told] {
+		a.Term.Warn("%s", text)
 	}
-	cache.Files.Store(tree.Files)
-	cache.Read.Add(tree.Read)
-	h := cas.NewHasher()
-	fmt.Fprintf(h, "%+v\n%s\n%s\n%v\n", cli.ThisVersion(), tree.ID.Digest, cas.Sum(std.Manifest()), l.User)
-	return h.Digest(), true
-}
-
-// apart leaves out of the directory of a lock what has no part in it.
-func apart(l *places.Lock, path string, _ bool) bool {
-	top, rest, below := strings.Cut(path, "/")
-	if !l.User {
-		if top != workspace.MarkerDir {
-			return path != workspace.MarkerFile && path != lockfile.Name
-		}
-		if !below {
-			return false
-		}
-		top, _, _ = strings.Cut(rest, "/")
+	if told < len(all) {
+		a.Term.Warn("and %d more; -v tells all", len(all)-told)
 	}
-	switch top {
-	case "vendor", "threads", "outputs", "keys", "lockfiles":
-		return true
-	}
-	return false
 }
-
-// A hashing names what it is given, and keeps nothing: it has everything already.
-type hashing struct{}
-
-func (hashing) Put(_ context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {
-	h := cas.NewHasher()
-	n, err := io.Copy(h, r)
-	return cas.Info{ID: cas.ID{Kind: kind, Digest: h.Digest()}, Size: n}, err
-}
-
-func (hashing) PutBytes(_ context.Context, _ cas.Kind, b []byte) (cas.Digest, error) {
-	return cas.Sum(b), nil
-}
-
-func (hashing) Missing(context.Context, []cas.ID) ([]cas.ID, error) { return nil, nil }
-func (hashing) Commit(context.Context) error                        { return nil }
-func (hashing) Close() error                                        { return nil }

@@ -1,0 +1,82 @@
+package places
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/statcache"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/lock/recall"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/trust"
+)
+
+// A Question is a recall.Question of a command. Nil is one that never has an answer.
+type Question struct{ recall.Question }
+
+// AskOfLock returns the question whether a lock is up to date.
+func AskOfLock(ctx context.Context, l *Lock) *Question {
+	if l.Trust == nil {
+		var err error
+		if l.Trust, err = l.Policy(); err != nil {
+			return nil
+		}
+	}
+	return ask(ctx, l.App, l.Trust, "lock", "", recall.Tree{Dir: l.Dir, Space: l.User})
+}
+
+// AskOfItems returns a question of a command about all items of a project: nil outside of projects, where the bundles that
+// are installed count, and without a policy.
+func (w *Workspace) AskOfItems(ctx context.Context, command, under string) *Question {
+	t, err := w.Policy()
+	if err != nil || w.Root.Root == "" {
+		return nil
+	}
+	trees := []recall.Tree{{Dir: w.Root.Root}}
+	if w.UserCounts() {
+		trees = append(trees, recall.Tree{Dir: w.UserSpace().Path, Space: true})
+	}
+	// Answers name files as they are seen from here.
+	return ask(ctx, w.App, t, command, fmt.Sprintf("%q %s", w.Show(filepath.Join(w.Root.Root, workspace.MarkerDir)), under), trees...)
+}
+
+func ask(ctx context.Context, a *cli.App, t *trust.Trust, command, under string, trees ...recall.Tree) *Question {
+	dir, err := BundleMemories(a)
+	if err != nil {
+		return nil
+	}
+	sum := cas.Sum([]byte(command + "\x00" + trees[0].Dir))
+	return &Question{recall.Question{
+		Trees: trees, Trust: t.Exam(), File: filepath.Join(dir, hex.EncodeToString(sum[:16])),
+		Cache: func() (*statcache.Cache, func(files, read int64)) {
+			c := OpenStatCache(a, false)
+			return c.Cache, func(files, read int64) {
+				c.Files.Store(files)
+				c.Read.Add(read)
+				c.Finish(ctx, a)
+			}
+		},
+		Under: fmt.Sprintf("%s %+v %s", command, cli.ThisVersion(), under),
+	}}
+}
+
+// Recall returns the answer that was found in the state that there is now.
+func (q *Question) Recall(ctx context.Context) ([]byte, bool) {
+	if q == nil {
+		return nil, false
+	}
+	// It is over before there is garbage worth a collection: that would take longer than what is asked.
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
+	return q.Question.Recall(ctx)
+}
+
+// Keep remembers an answer unless something has changed since Recall.
+func (q *Question) Keep(ctx context.Context, answer []byte) {
+	if q != nil {
+		q.Question.Keep(ctx, answer)
+	}
+}
