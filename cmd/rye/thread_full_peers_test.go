@@ -12,9 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/registry"
 )
 
 const fullGraph = `version: "1.0.0"
@@ -296,12 +298,15 @@ func TestPruneFullDisk(t *testing.T) {
 	f.ok("run", "acme/marks")
 	export := filepath.Join(t.TempDir(), "audit.jsonl")
 	f.ok("audit", "export", "--until", "0s", "-o", export)
+	f.fillPage()
+	refused := map[string]int{}
 	for name, args := range map[string][]string{"thread": {"thread", "prune", "--keep", "0s"}, "audit": {"audit", "prune", "--before", "0s", "--export", export}} {
 		most := int64(-1)
 		steps(func(kib int64) bool {
 			leave(t, f.disk, kib)
 			a := f.run(args...)
 			if !a.Success {
+				refused[name]++
 				f.fails(kib, a)
 			}
 			f.room()
@@ -318,5 +323,37 @@ func TestPruneFullDisk(t *testing.T) {
 		if most > 64 {
 			t.Errorf("%s: needs %d KiB", name, most)
 		}
+	}
+	if refused["thread"] == 0 {
+		t.Error("threads are pruned without room for a line")
+	}
+}
+
+// fillPage has the registry end just before a page does: whatever is added needs another one.
+func (f *full) fillPage() {
+	f.t.Helper()
+	path := filepath.Join(f.disk, "state", "rye", "threads", "registry")
+	rows := registry.Open(path, time.Now, nil)
+	defer rows.Close()
+	size := func() int {
+		info, err := os.Stat(path)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return int(info.Size())
+	}
+	add := func(id string, more int) {
+		row := &registry.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x" + strings.Repeat("x", more), Project: registry.Project{Root: "/elsewhere"}, Created: time.Now().UTC()}
+		if err := rows.Create(f.t.Context(), row, 0); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	const page, left = 4096, 64
+	before := size()
+	add("acme/x-1795000000-aaaaa", 0)
+	line := size() - before
+	add("acme/x-1795000000-bbbbb", page-(size()+line+left)%page)
+	if size()%page < page-2*left { // times have more digits or fewer
+		f.t.Fatalf("the registry has %d bytes", size())
 	}
 }

@@ -189,6 +189,9 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 	if err == nil && id != "" {
 		err = noTranscript(gone[id])
 	}
+	if err == nil {
+		err = operate.Unregistered(filepath.Dir(filepath.Dir(all)), name)
+	}
 	if err != nil {
 		return "", "", err
 	}

@@ -66,31 +66,43 @@ func (d *Desk) Find(ctx context.Context, name string) (*registry.Thread, error) 
 
 // missing says why there is no thread of a name.
 func (d *Desk) missing(name string, ids []string) error {
-	if d.Root != "" && transcript.CheckThread(name) == nil {
-		dir := filepath.Join(d.Root, ".ai", "threads", filepath.FromSlash(name))
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
-			_, unreadable := os.ReadDir(dir)
-			if foreign := osfile.OwnedByOther(info) || errors.Is(unreadable, fs.ErrPermission); foreign || transcript.Exists(dir) {
-				return unregistered(name, foreign)
-			}
+	err := Unregistered(d.Root, name)
+	if err == nil {
+		f := fault.New(fault.NotFound, "no thread %q", name).On("thread", name)
+		if meant := near.Names(name, ids); len(meant) > 0 {
+			f.Because("did you mean " + meant[0] + "?")
 		}
+		err = f.Try("rye thread list --all")
 	}
-	f := fault.New(fault.NotFound, "no thread %q", name).On("thread", name)
-	if meant := near.Names(name, ids); len(meant) > 0 {
-		f.Because("did you mean " + meant[0] + "?")
-	}
-	return f.Try("rye thread list --all")
+	return err
 }
 
-// unregistered is the error for a thread that has a directory here, and no row in the user's registry.
-func unregistered(id string, foreign bool) error {
-	if foreign {
-		return fault.New(fault.Denied, "the thread %s belongs to another user", id).On("thread", id).
-			Because("only the user who started a thread can wait for it, end it or resume it").Try("rye thread show " + fault.Quote(id))
+// Unregistered is the error for a thread that has a directory in the project with this root, "" for none, and no row in the
+// user's registry; nil for any other.
+func Unregistered(root, name string) error {
+	if root == "" || transcript.CheckThread(name) != nil {
+		return nil
 	}
-	return fault.New(fault.NotFound, "the thread %s is not registered on this machine", id).On("thread", id).
-		Because("its directory was copied here, or the state directory was lost: its transcript can still be read").
-		Try("rye thread show " + fault.Quote(id))
+	dir := filepath.Join(root, ".ai", "threads", filepath.FromSlash(name))
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return nil
+	}
+	next := "rye thread show " + fault.Quote(name)
+	_, err = os.ReadDir(dir)
+	hidden := errors.Is(err, fs.ErrPermission)
+	if hidden {
+		next = "rye thread list --all"
+	}
+	switch {
+	case hidden || osfile.OwnedByOther(info):
+		return fault.New(fault.Denied, "the thread %s belongs to another user", name).On("thread", name).
+			Because("only the user who started a thread can wait for it, end it or resume it").Try(next)
+	case !transcript.Exists(dir):
+		return nil
+	}
+	return fault.New(fault.NotFound, "the thread %s is not registered on this machine", name).On("thread", name).
+		Because("its directory was copied here, or the state directory was lost: its transcript can still be read").Try(next)
 }
 
 // FindAll returns the rows of several threads, each once.
