@@ -66,8 +66,9 @@
 //
 // Prune adds a signed line that names whole segments, in which nothing is later than a time, and an export with their calls. Then
 // it removes their files. The line commits: what is still there after a process died belongs to the log no more, and goes with the
-// next Prune. The head stays whole, so that all else is proven as before. A process has its segment's file locked, so that only
-// those of processes that ended are removed.
+// next Prune. The head stays whole, so that all else is proven as before: who compares it with a position that was seen could not
+// tell a shorter one from one whose beginning was taken away. A process has its segment's file locked, so that only those of
+// processes that ended are removed.
 //
 // # Bounds
 //

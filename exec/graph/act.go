@@ -2,7 +2,6 @@ package graph
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,7 +45,7 @@ func filled(c *graph.Call, doc object) (map[string]any, error) {
 	if params == nil {
 		params = object{}
 	}
-	return params, nil
+	return params, tooDeep("what the call is given", params)
 }
 
 // act does the action of a node, again as long as hooks want it.
@@ -169,11 +168,12 @@ func (w *walk) each(ctx context.Context, n *graph.Node) (*outcome, error) {
 	var first *Made
 	for len(results) < len(list) && o.failed == nil {
 		group := list[len(results):min(len(results)+n.AtOnce, len(list))]
-		made, err := w.group(ctx, n, group, int64(len(results)), !keep)
+		calls, err := w.calls(n, group, int64(len(results)))
 		if err != nil {
-			if errors.Is(err, graph.ErrFilled) {
-				return fail(err)
-			}
+			return fail(err)
+		}
+		made, err := w.Make(ctx, calls, n.AtOnce, !keep)
+		if err != nil {
 			return nil, err
 		}
 		if before := o.calls; before/signedEvery < (before+int64(len(made)))/signedEvery {
@@ -209,9 +209,9 @@ func (w *walk) each(ctx context.Context, n *graph.Node) (*outcome, error) {
 	return o, nil
 }
 
-// group makes the calls of some elements side by side.
-func (w *walk) group(ctx context.Context, n *graph.Node, elements []any, at int64, rest bool) ([]Made, error) {
-	calls := make([]provider.ToolCall, len(elements))
+// calls returns the calls of some elements.
+func (w *walk) calls(n *graph.Node, elements []any, at int64) ([]provider.ToolCall, error) {
+	all := make([]provider.ToolCall, len(elements))
 	for i, element := range elements {
 		doc := w.doc()
 		doc[n.As] = element
@@ -219,7 +219,7 @@ func (w *walk) group(ctx context.Context, n *graph.Node, elements []any, at int6
 		if err != nil {
 			return nil, err
 		}
-		calls[i] = call(fmt.Sprintf("%d.%d", w.step, at+int64(i)+1), n.Call, params)
+		all[i] = call(fmt.Sprintf("%d.%d", w.step, at+int64(i)+1), n.Call, params)
 	}
-	return w.Make(ctx, calls, n.AtOnce, rest)
+	return all, nil
 }

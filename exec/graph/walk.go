@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/cas"
@@ -18,6 +19,7 @@ type object = map[string]any
 const (
 	MaxState    = 1 << 20 // bytes of the state as JSON
 	MaxElements = 10_000  // of the list of one foreach
+	MaxDepth    = 60      // of the state, and of what a call is given: the record has both within other values
 )
 
 // The events that hooks of graphs are for, beside those of threads.
@@ -92,6 +94,9 @@ func (w *walk) doc() object { return object{"state": w.state, "inputs": w.inputs
 
 // digestOf returns the digest of a state, and refuses one that is too large.
 func digestOf(state map[string]any) (cas.Digest, error) {
+	if err := tooDeep("the state", state); err != nil {
+		return cas.Digest{}, err
+	}
 	b, err := jcs.Append(nil, state)
 	if err != nil {
 		return cas.Digest{}, err
@@ -100,6 +105,28 @@ func digestOf(state map[string]any) (cas.Digest, error) {
 		return cas.Digest{}, fault.New(fault.Resource, "the state has %d bytes; at most %d are allowed", len(b), MaxState).On("limit", MaxState)
 	}
 	return cas.Sum(b), nil
+}
+
+// tooDeep refuses a value whose parts are nested too deep.
+func tooDeep(what string, v any) error {
+	var fits func(v any, left int) bool
+	fits = func(v any, left int) bool {
+		switch v := v.(type) {
+		case []any:
+			return left > 0 && !slices.ContainsFunc(v, func(e any) bool { return !fits(e, left-1) })
+		case object:
+			for _, e := range v {
+				if left == 0 || !fits(e, left-1) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	if fits(v, MaxDepth) {
+		return nil
+	}
+	return fault.New(fault.Resource, "%s is nested more than %d levels deep", what, MaxDepth).On("limit", MaxDepth)
 }
 
 // tooMuch is the error of a template.

@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/carry"
 	"github.com/rye-build/rye/exec/thread/operate"
 )
@@ -56,6 +57,9 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	live := v.Live()
 	desk := &operate.Desk{Registry: engine.Registry, Ledger: engine.Ledger, Now: a.Now, Root: filepath.Dir(filepath.Dir(engine.Dir))}
 	r, err := carry.Go(ctx, engine, desk, &carry.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
+	if err == nil && !c.NoWait {
+		r.Result, err = follow(ctx, a, engine, r.Result, &thread.Resume{Approver: approver, Live: live})
+	}
 	if err != nil {
 		return nil, broken(a, r.Result, err)
 	}
