@@ -39,12 +39,15 @@ func Version(tag string) (string, bool) {
 }
 
 // CheckTag wants a tag that is a version to be that of the bundle.
-func CheckTag(tag string, b *bundle.Bundle) error {
-	if v, ok := Version(tag); ok && v != b.Version {
-		return fault.New(fault.Integrity, "the tag %s is a version, and names %s@%s", tag, b.BundleID, b.Version).On("reason", "version").
-			On("expected", v).On("found", b.Version).Because("a tag that is a version names the bundle of this version")
+func CheckTag(p *oci.Place, tag string, b *bundle.Bundle) error {
+	v, ok := Version(tag)
+	if !ok || v == b.Version {
+		return nil
 	}
-	return nil
+	at := p.Reference
+	at.Tag = tag
+	return fault.New(fault.Integrity, "%s: the tag is a version, and the bundle is %s@%s", at, b.BundleID, b.Version).On("reason", "version").
+		On("reference", at.String()).On("expected", v).On("found", b.Version)
 }
 
 // Newest returns the tag of the newest version that isn't a prerelease; if there are only prereleases, of the newest.
@@ -82,8 +85,8 @@ func objects(b *bundle.Bundle) []cas.Info {
 
 // Push pushes a bundle whose files src has, with its signatures and those of the keys that made them.
 func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src cas.Getter, keys ...manifest.SignerKey) (*oci.Pushed, error) {
-	if err := CheckTag(tag, b); err != nil {
-		return nil, err
+	if err := CheckTag(p, tag, b); err != nil {
+		return nil, fault.Of(err).Try("rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String()))
 	}
 	body, err := b.Body()
 	if err != nil {
@@ -193,8 +196,8 @@ func (r *Remote) Take(ctx context.Context, tag string, t Pull) (*bundle.Report, 
 	if _, err := t.Verify.Admit(r.Bundle); err != nil {
 		return nil, r.Claim(err)
 	}
-	if err := CheckTag(tag, r.Bundle); err != nil {
-		return nil, fault.Wrap(err, "%s: %s", r.Image.Reference(), err)
+	if err := CheckTag(r.Image.Place(), tag, r.Bundle); err != nil {
+		return nil, fault.Of(err).Try("rye bundle pull " + fault.Quote(r.Image.Reference().String()))
 	}
 	steps := r.steps(tag, t.Now().UTC().Truncate(time.Second))
 	if err := t.Journal.Check(steps...); err != nil {

@@ -221,7 +221,7 @@ func TestMoves(t *testing.T) {
 	d.Mu.Lock()
 	d.Tags["1.2.0"] = d.Tags["stable"]
 	d.Mu.Unlock()
-	if _, err := u.pull("1.2.0"); fault.CodeOf(err) != fault.Integrity || !strings.Contains(err.Error(), "the tag 1.2.0 is a version, and names acme/deploy@1.0.0") {
+	if _, err := u.pull("1.2.0"); fault.CodeOf(err) != fault.Integrity || !strings.Contains(err.Error(), "acme/deploy:1.2.0: the tag is a version, and the bundle is acme/deploy@1.0.0") {
 		t.Errorf("a pull of another version: %v", err)
 	}
 	other := newBundle(t, "1.0.0", "another", keytest.Alice)

@@ -26,7 +26,7 @@ type Error struct {
 func (e *Error) Error() string {
 	text := e.Err.Error()
 	f, ok := e.Err.(*fault.Error)
-	switch names := strings.HasPrefix(text, fmt.Sprintf("%q: ", e.Where)); {
+	switch names := strings.HasPrefix(text, fmt.Sprintf("%q: ", e.Where)) || strings.HasPrefix(text, e.Where+": "); {
 	case ok && f.Details["source"] == e.Where, names && e.ID == "":
 		return text
 	case names:
@@ -150,9 +150,12 @@ type OfflineError struct {
 }
 
 func (e *OfflineError) Error() string {
-	what := fmt.Sprintf("the index %+q", e.Address)
-	if e.ID != "" {
-		what = named(e.ID, e.Version, e.Address)
+	what := named(e.ID, e.Version, e.Address)
+	switch e.ID {
+	case "":
+		what = fmt.Sprintf("the index %+q", e.Address)
+	case e.Address:
+		what = fmt.Sprintf("%+q", e.Address)
 	}
 	switch what += " is not in the store, and rye is offline"; len(e.Missing) {
 	case 0:

@@ -157,7 +157,7 @@ func (s *Sources) Named(ctx context.Context, src project.Source) (string, error)
 			return "", err
 		}
 	}
-	at, err := s.pinImage(ctx, src.Where, ref)
+	at, err := s.pinImage(ctx, "", ref)
 	if err != nil {
 		return "", err
 	}
@@ -181,7 +181,11 @@ func (s *Sources) byName(ctx context.Context, src project.Source, b *bundle.Bund
 	if len(pinned) == 0 || pinned[0] != ref.Digest { // the tag was not asked for
 		return nil
 	}
-	if err := remote.CheckTag(ref.Tag, b); err != nil {
+	place, err := s.registry(ctx, ref)
+	if err == nil {
+		err = remote.CheckTag(place, ref.Tag, b)
+	}
+	if err != nil {
 		return err
 	}
 	from := s.imagePlace(ref, "") + ":" + ref.Tag

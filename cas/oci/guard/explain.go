@@ -88,7 +88,7 @@ func innermost(err error) string {
 func refused(e *errcode.ErrorResponse) *fault.Error {
 	f := fault.New(fault.Registry, "the registry answered %d %s", e.StatusCode, http.StatusText(e.StatusCode)).From(e).On("status", e.StatusCode)
 	for _, one := range e.Errors {
-		f.List(fault.Clip(one.Error(), 200))
+		f.List(fault.Clip(one.Code+": "+one.Message, 200))
 	}
 	switch {
 	case e.StatusCode == http.StatusUnauthorized:
