@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
@@ -154,6 +155,16 @@ func OpenPlace(root string) (*Place, error) {
 // Close closes the project.
 func (p *Place) Close() { p.dir.Close() }
 
+// Owner returns the client in whose name an item is where a client looks for it: two may look at the same place.
+func (p *Place) Owner(ref string, c Client) Client {
+	for _, l := range p.In {
+		if other, err := ClientByName(l.Client); l.Ref == ref && err == nil && other.Skills == c.Skills && other.Commands == c.Commands {
+			return other
+		}
+	}
+	return c
+}
+
 // digest returns the digest of a file; false if it isn't there.
 func (p *Place) digest(name string) (cas.Digest, bool, error) {
 	b, err := p.dir.Read(name, MaxFile)
@@ -166,7 +177,7 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 	next := maps.Clone(p.In)
 	maps.DeleteFunc(next, func(_ string, l Line) bool { return Pair{l.Ref, l.Client} == pair })
 	var write []*File
-	var gone []string
+	var gone, edited []string
 	for i := range files {
 		f := &files[i]
 		if err := portable.Check(f.Path); err != nil {
@@ -186,9 +197,9 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 			return nil, fault.New(fault.Validation, "%q exists already, and rye didn't write it", f.Path).On("file", f.Path).On("reason", "exists").
 				Because("nothing was written")
 		case there && have != was.Digest && have != l.Digest:
-			return nil, changed(f.Path)
+			edited = append(edited, f.Path)
 		}
-		if !there || have != l.Digest || was.Mode != l.Mode {
+		if !there || have != l.Digest || !p.hasMode(f) {
 			write = append(write, f)
 			if there {
 				gone = append(gone, f.Path)
@@ -203,10 +214,13 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 				return nil, err
 			}
 			if there && have != p.In[name].Digest {
-				return nil, changed(name)
+				edited = append(edited, name)
 			}
 			gone = append(gone, name)
 		}
+	}
+	if len(edited) > 0 {
+		return nil, changed(edited)
 	}
 	if err := portable.CheckSet(slices.Values(next.Paths())); err != nil {
 		return nil, badPath(pair.Ref, err)
@@ -217,6 +231,7 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 	if dry {
 		return written, nil
 	}
+	p.sweep(next)
 	// Removed first: a list that names what is gone can be made true again, and one that lacks what is there can't.
 	for _, name := range gone {
 		if err := p.dir.Remove(name); err != nil {
@@ -246,9 +261,31 @@ func exportVerb(ref string) string {
 	return "skill"
 }
 
-func changed(name string) *fault.Error {
-	return fault.New(fault.Validation, "%q was changed since rye wrote it", name).On("file", name).On("reason", "changed").
-		Because("nothing was written", "remove the file yourself if the change isn't needed")
+// changed refuses files that someone has edited.
+func changed(names []string) *fault.Error {
+	f := fault.New(fault.Validation, "%s changed since rye wrote it: %q", fault.Count(int64(len(names)), "file"), names[0])
+	if len(names) > 1 {
+		f = fault.New(fault.Validation, "%s changed since rye wrote them", fault.Count(int64(len(names)), "file")).List(names...)
+	}
+	f.On("file", names[0]).On("files", names).On("reason", "changed").Because("nothing was written").Try("rye verify --installed")
+	for _, name := range names[:min(len(names), 4)] {
+		f.Try("rm " + fault.Quote(name))
+	}
+	return f
+}
+
+// sweep removes what processes that died have left beside files. However new it is, none of them lives: see OpenPlace.
+func (p *Place) sweep(all Installed) {
+	done := map[string]bool{}
+	for name := range all {
+		if dir := path.Dir(name); !done[dir] {
+			done[dir] = true
+			if r, err := p.dir.Folder(dir, false); err == nil {
+				osfile.In{Root: r}.Sweep(".", time.Now().Add(2*osfile.UnfinishedAge))
+				r.Close()
+			}
+		}
+	}
 }
 
 func (p *Place) save(next Installed) error {
@@ -269,6 +306,7 @@ func (p *Place) save(next Installed) error {
 // Remove takes the files of an item out of a client, and no others. Files that were changed keep it from all.
 func (p *Place) Remove(pair Pair, dry bool) (removed []string, err error) {
 	next := maps.Clone(p.In)
+	var edited []string
 	for _, name := range p.In.Paths() {
 		l := p.In[name]
 		if l.Ref != pair.Ref || l.Client != pair.Client {
@@ -279,10 +317,13 @@ func (p *Place) Remove(pair Pair, dry bool) (removed []string, err error) {
 			return nil, err
 		}
 		if there && have != l.Digest {
-			return nil, changed(name)
+			edited = append(edited, name)
 		}
 		delete(next, name)
 		removed = append(removed, name)
+	}
+	if len(edited) > 0 {
+		return nil, changed(edited)
 	}
 	if len(removed) == 0 {
 		return nil, fault.New(fault.NotFound, "%s is not in the client %q", pair.Ref, pair.Client).On("ref", pair.Ref).Try("rye verify --installed")
@@ -290,6 +331,7 @@ func (p *Place) Remove(pair Pair, dry bool) (removed []string, err error) {
 	if dry {
 		return removed, nil
 	}
+	p.sweep(p.In)
 	for _, name := range removed {
 		if err := p.dir.Remove(name); err != nil {
 			return nil, err
@@ -303,7 +345,7 @@ type Difference struct {
 	File   string `json:"file"`
 	Ref    string `json:"ref"`
 	Client string `json:"client"`
-	Reason string `json:"reason"` // missing, changed, mode, stale, unlisted, unlocked
+	Reason string `json:"reason"` // missing, changed, mode, stale, unlisted, unlocked, unreadable
 	Why    string `json:"why"`
 }
 
@@ -327,7 +369,7 @@ func (p *Place) Compare(pair Pair, want []File) (all []Difference, err error) {
 		have, there, err := p.digest(name)
 		switch {
 		case err != nil:
-			add(name, "changed", fault.Of(err).Text)
+			add(name, "unreadable", fault.Of(err).Text)
 		case want == nil:
 			add(name, "unlocked", "the lock has no "+pair.Ref)
 		case f == nil:
@@ -338,7 +380,7 @@ func (p *Place) Compare(pair Pair, want []File) (all []Difference, err error) {
 			add(name, "stale", "it is of another version than the locked one")
 		case have != cas.Sum(f.Bytes):
 			add(name, "changed", "it differs from what is locked")
-		case runtime.GOOS != "windows" && p.isExec(name) != f.Exec:
+		case !p.hasMode(f):
 			add(name, "mode", "it is executable on one side only")
 		}
 		delete(pinned, name)
@@ -353,28 +395,58 @@ func (p *Place) Compare(pair Pair, want []File) (all []Difference, err error) {
 		add(name, "missing", "the locked item has it, and it was not written")
 	}
 	for _, dir := range slices.Sorted(maps.Keys(folders)) {
-		err := fs.WalkDir(p.dir.Root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if _, listed := p.In[name]; !d.IsDir() && !listed && pinned[name] == nil {
-				add(name, "unlisted", "rye didn't write it, and it is in the skill's folder")
-			}
-			return nil
-		})
+		names, err := p.unlisted(dir)
 		if err != nil {
 			return nil, err
+		}
+		for _, name := range names {
+			if pinned[name] == nil {
+				add(name, "unlisted", "rye didn't write it, and it is in the skill's folder")
+			}
 		}
 	}
 	return all, nil
 }
 
-func (p *Place) isExec(name string) bool {
-	fi, err := p.dir.Root.Lstat(name)
-	return err == nil && fi.Mode().Perm()&0o100 != 0
+// unlisted returns the files below a directory that aren't in the list. What a process that died has left isn't among them.
+func (p *Place) unlisted(dir string) (names []string, err error) {
+	r, err := p.dir.Folder(dir, false)
+	if err != nil {
+		return nil, nil // so that its files are missing or unreadable
+	}
+	defer r.Close()
+	return names, fs.WalkDir(r.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name = path.Join(dir, name)
+		if _, listed := p.In[name]; !listed && !(d.Type().IsRegular() && strings.HasPrefix(d.Name(), osfile.Unfinished)) {
+			names = append(names, name)
+		}
+		return nil
+	})
+}
+
+// hasMode reports whether a file is executable as it should be, where files can be.
+func (p *Place) hasMode(f *File) bool {
+	fi, err := p.dir.Root.Lstat(f.Path)
+	return runtime.GOOS == "windows" || err == nil && fi.Mode().Perm()&0o100 != 0 == f.Exec
+}
+
+// Hint returns commands that end a difference.
+func (d *Difference) Hint() []string {
+	again := "rye export " + exportVerb(d.Ref) + " " + fault.Quote(d.Ref) + " --to " + d.Client
+	switch d.Reason {
+	case "unlocked":
+		return []string{again + " --remove"}
+	case "unlisted":
+		return []string{"rm " + fault.Quote(d.File)}
+	case "changed":
+		return []string{"rm " + fault.Quote(d.File), again}
+	case "unreadable":
+		return []string{"ls -ld " + fault.Quote(d.File)}
+	}
+	return []string{again}
 }
 
 // WriteDir writes the files of a skill into a new folder.

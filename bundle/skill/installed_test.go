@@ -137,6 +137,23 @@ func TestKeep(t *testing.T) {
 	if _, err := p.Install(pair, file, false); err == nil {
 		t.Fatal("a changed file was replaced")
 	}
+	more := filepath.Join(root, ".claude", "commands", "more.md")
+	two := append(file, File{Path: ".claude/commands/more.md"})
+	p.In[two[1].Path] = Line{pair.Ref, pair.Client, cas.Sum(nil), cas.File}
+	if err := os.WriteFile(more, []byte("changed too"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, installed := p.Install(pair, two, false)
+	_, removed := p.Remove(pair, false)
+	for _, err := range []error{installed, removed} {
+		if names, _ := fault.Of(err).Details["files"].([]string); len(names) != 2 {
+			t.Error("not all that was changed is said:", err)
+		}
+	}
+	if err := os.Remove(more); err != nil {
+		t.Fatal(err)
+	}
+	delete(p.In, two[1].Path)
 	if _, err := p.Install(pair, []File{{Path: ".claude/commands/other.md"}}, false); err == nil {
 		t.Fatal("a changed file was taken away")
 	}

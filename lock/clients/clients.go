@@ -192,20 +192,11 @@ func (r *Report) Fault() *fault.Error {
 		if i < fault.MaxLines {
 			f.Because(d.File + ": " + d.Why)
 		}
-		word := "skill "
-		if strings.HasPrefix(d.Ref, "directive:") {
-			word = "directive "
-		}
-		hint := "rye export " + word + fault.Quote(d.Ref) + " --to " + d.Client
-		if d.Reason == "unlocked" {
-			hint += " --remove"
-		}
-		if d.Reason == "changed" || d.Reason == "unlisted" {
-			hint = "rm " + fault.Quote(d.File)
-		}
-		if !seen[hint] && len(seen) < 5 {
-			seen[hint] = true
-			f.Try(hint)
+		for _, hint := range d.Hint() {
+			if !seen[hint] && len(seen) < 5 {
+				seen[hint] = true
+				f.Try(hint)
+			}
 		}
 	}
 	return f

@@ -144,6 +144,10 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 		return nil, err
 	}
 	defer place.Close()
+	if owner := place.Owner(ref.String(), client); owner.Name != client.Name {
+		a.Term.Note("%s reads the folder of %s, where the list has it", client.Name, owner.Name)
+		client = owner
+	}
 	pair := skill.Pair{Ref: ref.String(), Client: client.Name}
 	ans := &exportAnswer{Ref: pair.Ref, Client: pair.Client, Removed: c.Remove, DryRun: c.DryRun}
 	if c.Remove {

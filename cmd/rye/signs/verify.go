@@ -23,7 +23,11 @@ type VerifyRun struct {
 }
 
 func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	return c.Render(a, "verify", func() (cli.Answer, error) { return c.verify(ctx, a) })
+	name := "verify"
+	if c.Installed {
+		name = "verify --installed"
+	}
+	return c.Render(a, name, func() (cli.Answer, error) { return c.verify(ctx, a) })
 }
 
 func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) {

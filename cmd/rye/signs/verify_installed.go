@@ -40,7 +40,7 @@ func printInstalled(t *cli.Terminal, r *clients.Report) {
 
 func installedFindings(r *clients.Report) (all []findings.Finding) {
 	for _, d := range r.Differences {
-		all = append(all, findings.Finding{Code: fault.LockMismatch, Level: findings.Error, File: d.File, Name: d.Ref, Message: d.Why})
+		all = append(all, findings.Finding{Code: fault.LockMismatch, Level: findings.Error, File: d.File, Name: d.Ref, Message: d.Reason + ": " + d.Why, Hint: d.Hint()})
 	}
 	return all
 }
