@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
 func attributes() *syscall.SysProcAttr {
@@ -16,17 +17,7 @@ func attributes() *syscall.SysProcAttr {
 
 // KeepFiles sees to it that no file from 3 on gets to a program. Go opens its own so; this is about those that were
 // inherited.
-func KeepFiles() {
-	if unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC) == nil {
-		return
-	}
-	names, _ := os.ReadDir("/proc/self/fd") // a kernel before 5.11
-	for _, n := range names {
-		if fd, err := strconv.Atoi(n.Name()); err == nil && fd > 2 {
-			unix.CloseOnExec(fd)
-		}
-	}
-}
+func KeepFiles() { stage.KeepFiles() }
 
 // byDescriptor returns a path that is an open file, in the child as here.
 func byDescriptor(f *os.File) (string, func(), error) {
@@ -61,25 +52,7 @@ func (t *tree) kill() {
 }
 
 // Below lists the processes below one in the tree, parents first, as far as they hold still.
-func Below(pid int) []int {
-	var list []int
-	for at := -1; at < len(list); at++ {
-		if at >= 0 {
-			pid = list[at]
-		}
-		tasks := fmt.Sprintf("/proc/%d/task", pid)
-		names, _ := os.ReadDir(tasks)
-		for _, n := range names {
-			kids, _ := os.ReadFile(tasks + "/" + n.Name() + "/children")
-			for _, kid := range strings.Fields(string(kids)) {
-				if k, err := strconv.Atoi(kid); err == nil {
-					list = append(list, k)
-				}
-			}
-		}
-	}
-	return list
-}
+func Below(pid int) []int { return stage.Below(pid) }
 
 func exitOf(s *os.ProcessState) *Exit {
 	e := &Exit{Code: s.ExitCode(), CPU: s.UserTime() + s.SystemTime()}

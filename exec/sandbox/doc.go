@@ -68,11 +68,11 @@
 //
 // # How
 //
-// Run starts this same binary again as the second stage, with the arguments in Options that lead to Stage; if there are
+// Run starts this same binary again as the second stage, with the arguments in Options that lead to package stage; if there are
 // namespaces, inside them. The stage makes the place, forks, and stays above the program: as process 1 of its namespace, or as
 // the reaper of orphans. Between fork and exec the child, which by then is one thread without a runtime, sets limits, Landlock
 // and the filter by plain system calls. So they hold from the program's first instruction, and neither this process nor the
-// stage is ever restricted. The two talk over a socket in messages of {length, JSON}: first the plan, then reports. When the
+// stage is ever restricted. The two talk over a socket in messages of package stage: first the plan, then reports. When the
 // socket closes, because Run ends or died, the stage kills everything, waits for it, and reports what was used.
 //
 // On systems other than Linux there are only limits of time and output, and no level above limits.

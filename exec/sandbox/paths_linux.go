@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rye-build/rye/exec/sandbox/landlock"
+	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
 // system lists what programs need to start, read the clock and check a certificate. It has nothing of any user, and nothing of
@@ -48,7 +49,7 @@ type view struct {
 	listed   []string
 	mayMount bool
 	rules    []landlock.Rule
-	mounts   []mount
+	mounts   []stage.Mount
 }
 
 // newView makes the rules and mounts for a Spec. Its paths must be clean and absolute, exist, and have no links in them.
@@ -57,13 +58,13 @@ func newView(s Spec, mayMount bool) (*view, error) {
 	for _, l := range []struct {
 		paths []string
 		mode  int
-	}{{s.Read, readable}, {s.Write, writable}, {s.Deny, hidden}} {
+	}{{s.Read, stage.Readable}, {s.Write, stage.Writable}, {s.Deny, stage.Hidden}} {
 		for _, p := range l.paths {
 			if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
 				return nil, fmt.Errorf("%q is not a clean absolute path", p)
 			}
 			switch {
-			case l.mode == hidden:
+			case l.mode == stage.Hidden:
 			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(forbidden, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
 				return nil, fmt.Errorf("%q can't be given to a program", p)
 			default:
@@ -108,7 +109,7 @@ func (v *view) add(path string, write, system bool) {
 func (v *view) below(path string) (list []string) {
 	mode := v.modes[path]
 	for _, p := range v.listed {
-		if strings.HasPrefix(p, path+"/") && v.modes[p] != mode && (mode == writable || v.modes[p] == hidden) {
+		if strings.HasPrefix(p, path+"/") && v.modes[p] != mode && (mode == stage.Writable || v.modes[p] == stage.Hidden) {
 			list = append(list, p)
 		}
 	}
@@ -118,27 +119,27 @@ func (v *view) below(path string) (list []string) {
 // place adds the rules and mounts of a listed path.
 func (v *view) place(path string) error {
 	mode := v.modes[path]
-	if mode == hidden {
+	if mode == stage.Hidden {
 		return nil
 	}
 	inside := v.below(path)
-	if v.mayMount && mode == writable {
-		v.mounts = append(v.mounts, mount{Path: []byte(path), How: writable})
+	if v.mayMount && mode == stage.Writable {
+		v.mounts = append(v.mounts, stage.Mount{Path: []byte(path), How: stage.Writable})
 	}
 	if len(inside) == 0 {
-		v.add(path, mode == writable, false)
+		v.add(path, mode == stage.Writable, false)
 		return nil
 	}
 	if v.mayMount && v.canMount(inside) {
-		v.add(path, mode == writable, false)
+		v.add(path, mode == stage.Writable, false)
 		for _, p := range inside {
-			v.mounts = append(v.mounts, mount{Path: []byte(p), How: v.modes[p]})
+			v.mounts = append(v.mounts, stage.Mount{Path: []byte(p), How: v.modes[p]})
 		}
 		return nil
 	}
 	// A rule applies to everything below its path, so each entry of the directory gets its own, except on the way to listed
 	// paths.
-	if mode == writable && !slices.ContainsFunc(inside, func(p string) bool { return v.modes[p] == hidden }) {
+	if mode == stage.Writable && !slices.ContainsFunc(inside, func(p string) bool { return v.modes[p] == stage.Hidden }) {
 		v.add(path, false, false)
 	}
 	return v.split(path, mode)
@@ -150,7 +151,7 @@ func (v *view) canMount(inside []string) bool {
 		if real, err := filepath.EvalSymlinks(p); err != nil || real != p {
 			return false
 		}
-		if v.modes[p] != hidden {
+		if v.modes[p] != stage.Hidden {
 			continue
 		}
 		for other := range v.modes {
@@ -185,7 +186,7 @@ func (v *view) split(dir string, mode int) error {
 		if len(v.rules) > maxSplit {
 			return fmt.Errorf("%q has too many entries to hide some of them", dir)
 		}
-		v.add(p, mode == writable, false)
+		v.add(p, mode == stage.Writable, false)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/sandbox/cgroup"
 	"github.com/rye-build/rye/exec/sandbox/landlock"
 	"github.com/rye-build/rye/exec/sandbox/seccomp"
+	"github.com/rye-build/rye/exec/sandbox/stage"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
@@ -35,9 +36,9 @@ func (m *Machine) probe() Offers {
 	if !mayMakeSpaces() {
 		how = "in a user namespace"
 	}
-	last, _, _, err := m.converse(ctx, talk{plan: plan{Probe: true, Spaces: true}, spaces: spaceFlags(false)})
+	last, _, _, err := m.converse(ctx, talk{plan: stage.Plan{Probe: true, Spaces: true}, spaces: spaceFlags(false)})
 	if err == nil && last.Failed != "" {
-		err = fmt.Errorf("%s: %w", last.Failed, last.cause())
+		err = fmt.Errorf("%s: %w", last.Failed, last.Cause())
 	}
 	o.Parts = append(o.Parts, part("namespaces", how, err))
 	if restricted && err == nil {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/sandbox/landlock"
 	"github.com/rye-build/rye/exec/sandbox/proxy"
 	"github.com/rye-build/rye/exec/sandbox/seccomp"
+	"github.com/rye-build/rye/exec/sandbox/stage"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
@@ -30,7 +32,7 @@ var stageEnv = []string{"GOMAXPROCS=2", "GOGC=400", "GOTRACEBACK=none"}
 
 // A talk is a conversation with a second stage.
 type talk struct {
-	plan    plan
+	plan    stage.Plan
 	spaces  uintptr // namespaces to start it in
 	files   []*os.File
 	command proc.Command // its standard files
@@ -39,7 +41,7 @@ type talk struct {
 }
 
 // converse starts a second stage, sends it the plan, and returns its last report, and whether the place was made.
-func (m *Machine) converse(ctx context.Context, t talk) (last report, placed bool, exit *proc.Exit, err error) {
+func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, placed bool, exit *proc.Exit, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return last, false, nil, os.NewSyscallError("socketpair", err)
@@ -55,8 +57,8 @@ func (m *Machine) converse(ctx context.Context, t talk) (last report, placed boo
 	wait.Go(func() {
 		defer close(input.over)
 		for {
-			var r report
-			file, err := receive(ours, &r)
+			var r stage.Report
+			file, err := stage.Receive(ours, &r)
 			if err == nil && file != nil && t.proxy != nil {
 				err = t.proxy(file)
 			}
@@ -91,7 +93,7 @@ func (m *Machine) converse(ctx context.Context, t talk) (last report, placed boo
 	over := make(chan struct{})
 	c.Started = func(*os.Process) error {
 		theirs.Close()
-		if err := send(ours, t.plan, nil); err != nil {
+		if err := stage.Send(ours, &t.plan, nil); err != nil {
 			return fmt.Errorf("second stage: %w", err)
 		}
 		wait.Go(func() {
@@ -216,19 +218,24 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 		return nil, err
 	}
 	stop := make(chan struct{})
-	t := talk{command: proc.Command{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}, stop: stop, plan: plan{
-		Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env), Program: c.Program != nil,
-		Write: raw(s.Write), Level: s.Level, Limits: s.Limits, Landlock: version,
+	t := talk{command: proc.Command{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}, stop: stop, plan: stage.Plan{
+		Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env), Program: c.Program != nil, Write: raw(s.Write),
 	}}
 	if c.Program != nil {
 		t.files = append(t.files, c.Program)
 	}
 	out := &Outcome{Level: s.Level}
 	p := &t.plan
+	var set *os.File
 	if s.Level >= floor.Landlock {
-		if err := p.confine(s, c); err != nil {
+		view, err := confine(p, s, c)
+		if err != nil {
 			return nil, err
 		}
+		if set, err = restrict(p, s, c, view, version); err != nil {
+			return nil, fmt.Errorf("start %q: %w", c.Path, err)
+		}
+		defer set.Close()
 		out.Enforced = append(out.Enforced, "landlock/"+strconv.Itoa(version), "seccomp")
 	}
 	if p.Spaces {
@@ -247,10 +254,18 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 	}
 	if group != nil {
 		t.files = append(t.files, group.Lists...)
-		p.Cgroups, p.Bound = len(group.Lists), true
+		p.Cgroups = len(group.Lists)
 		for _, b := range group.Bounds {
 			out.Enforced = append(out.Enforced, "cgroup:"+b)
 		}
+	}
+	p.Rlimits = rlimits(s, group != nil)
+	if s.Level >= floor.Limits {
+		p.Watch = true
+		p.Limits = stage.Limits{CPU: s.Limits.CPU, Memory: s.Limits.Memory, Written: s.Limits.Written, Processes: int64(s.Limits.Processes)}
+	}
+	if set != nil {
+		t.files = append(t.files, set)
 	}
 	if p.Hosts {
 		x := proxy.New(Network{Hosts: s.Network.Hosts}.Grants)
@@ -262,22 +277,22 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 	v := s.supervise(ctx, &t.command, sync.OnceFunc(func() { close(stop) }))
 	defer v.release()
 	last, placed, exit, err := m.converse(ctx, t)
-	if ctx.Err() != nil && (err != nil || last.Done != nil && last.Done.Signal == "SIGKILL") {
+	if ctx.Err() != nil && (err != nil || last.Done != nil && last.Done.Signal == int(unix.SIGKILL)) {
 		v.end("cancelled") // the signal may be faster than its reason
 	}
 	used, ended := group.Used(), v.reason()
 	switch {
 	case err != nil && (ended != "" || used.OutOfMemory || used.TooMany):
 		// The stage was killed with the rest.
-		last.Done = &done{Exit: proc.Exit{Code: -1, Signal: "SIGKILL"}, Ended: ended}
+		last.Done = &stage.Done{Code: -1, Signal: int(unix.SIGKILL), Ended: ended}
 	case err != nil && exit == nil && p.Spaces:
 		return nil, m.lack(s, "namespaces", err)
 	case err != nil:
 		return nil, err
 	case last.Failed != "" && !placed:
-		return nil, m.lack(s, "namespaces: "+last.Failed, last.cause())
+		return nil, m.lack(s, "namespaces: "+last.Failed, last.Cause())
 	case last.Failed != "":
-		return nil, last.startError(c.Path)
+		return nil, fmt.Errorf("start %q: %s: %w", c.Path, last.Failed, last.Cause())
 	case last.Done == nil:
 		return nil, errors.New("the second stage reported nothing")
 	}
@@ -288,35 +303,104 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 	case out.Ended != "":
 	case used.OutOfMemory && d.Code != 0:
 		out.Ended = "memory"
-	case used.TooMany && d.Signal == "SIGKILL":
+	case used.TooMany && d.Signal == int(unix.SIGKILL):
 		out.Ended = "processes"
 	}
 	d.MaxRSS = max(d.MaxRSS, used.Memory)
-	out.Exit, out.Usage = d.Exit, v.usage(d.Exit)
+	out.Exit = proc.Exit{Code: d.Code, Wall: d.Wall, CPU: d.CPU, MaxRSS: d.MaxRSS}
+	if d.Signal != 0 {
+		out.Exit.Signal = proc.SignalName(d.Signal)
+	}
+	out.Usage = v.usage(out.Exit)
 	out.Usage["written"] = d.Written
 	return out, nil
 }
 
-// confine plans what Landlock, seccomp and the namespaces are to enforce.
-func (p *plan) confine(s Spec, c proc.Command) error {
+// confine plans what the namespaces are to enforce, and returns what Landlock is to.
+func confine(p *stage.Plan, s Spec, c proc.Command) (*view, error) {
 	p.Spaces = s.Level >= floor.Namespace
 	p.Hosts = len(s.Network.Hosts) > 0
-	p.Inet = s.Network.All || p.Hosts
 	p.Powerless = os.Geteuid() == 0 || p.Spaces
 	v, err := newView(s, p.Spaces)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if c.Program == nil {
 		real, err := regular(c.Path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		v.add(real, false, false)
 	}
-	p.Rules, p.Mounts, p.Env = v.rules, v.mounts, raw(v.path(c.Env))
-	return nil
+	p.Mounts, p.Env = v.mounts, raw(v.path(c.Env))
+	return v, nil
 }
+
+// restrict plans what seccomp is to enforce, and returns the ruleset of Landlock, which the stage makes complete: its own /proc
+// and the proxy's port aren't there yet.
+func restrict(p *stage.Plan, s Spec, c proc.Command, v *view, version int) (*os.File, error) {
+	rules := v.rules
+	if p.Spaces {
+		p.Proc = landlock.ReadRights
+		rules = slices.DeleteFunc(slices.Clone(rules), func(r landlock.Rule) bool { return string(r.Path) == "/proc" })
+	}
+	all := s.Network.All && !p.Hosts
+	if p.Hosts {
+		p.Connect = landlock.ConnectRights(version)
+	}
+	p.Restrict = true
+	for _, f := range seccomp.Filter(seccomp.Policy{Inet: s.Network.All || p.Hosts, Datagram: all, Mounts: p.Spaces, Truncate: version >= landlock.FirstTruncate}) {
+		p.Filter = binary.NativeEndian.AppendUint16(p.Filter, f.Code)
+		p.Filter = binary.NativeEndian.AppendUint32(append(p.Filter, f.Jt, f.Jf), f.K)
+	}
+	return landlock.NewRuleset(version, rules, c.Program, all)
+}
+
+// rlimits returns the limits that the kernel enforces for each process. The watch enforces them for all together, or, if bound,
+// a control group does.
+func rlimits(s Spec, bound bool) (list []stage.Rlimit) {
+	add := func(resource int, most, hard uint64) {
+		list = append(list, stage.Rlimit{Resource: uint64(resource), Most: most, Hard: hard})
+	}
+	most := func(resource int, n uint64) {
+		var now unix.Rlimit
+		if unix.Getrlimit(resource, &now) == nil {
+			n = min(n, now.Max) // we may not be allowed to raise it
+		}
+		add(resource, n, n)
+	}
+	most(unix.RLIMIT_CORE, 0)
+	if s.Level < floor.Limits {
+		return list
+	}
+	// RLIMIT_DATA counts address space, and runtimes reserve much more than they use. A control group counts real memory.
+	data := uint64(unix.RLIM_INFINITY)
+	if !bound {
+		data = uint64(s.Limits.Memory) + 256<<20
+	}
+	// In a user namespace only the program's processes count; else all of the user's do, so this is only a bound for a fork
+	// bomb until the watch sees it.
+	processes := uint64(s.Limits.Processes) + 16<<10
+	if s.Level >= floor.Namespace {
+		processes = uint64(s.Limits.Processes) + spare
+	}
+	seconds := uint64((s.Limits.CPU + time.Second - 1) / time.Second)
+	most(unix.RLIMIT_DATA, data)
+	add(unix.RLIMIT_CPU, seconds, seconds+1)
+	most(unix.RLIMIT_FSIZE, uint64(s.Limits.Written))
+	most(unix.RLIMIT_NOFILE, uint64(s.Limits.Files))
+	most(unix.RLIMIT_MEMLOCK, 64<<10)
+	most(unix.RLIMIT_MSGQUEUE, 0)
+	most(unix.RLIMIT_RTPRIO, 0)
+	most(unix.RLIMIT_NPROC, processes)
+	return list
+}
+
+// spare is how many more processes the kernel allows than the watch, so that the watch sees too many.
+const spare = 64
+
+// Stage is the main function of the second stage. It returns an exit status.
+func Stage([]string) int { return stage.Main() }
 
 func raw(list []string) [][]byte {
 	bytes := make([][]byte, len(list))

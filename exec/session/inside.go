@@ -7,13 +7,14 @@ import (
 	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/primitive/wasm"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/stage"
 	"github.com/rye-build/rye/exec/thread/loop"
 )
 
 // The words that start this program inside a call: as the second stage of a sandbox, between this process and the program
 // that it confines, or as an interpreter of a tool's code.
 const (
-	stageWord = "__stage"
+	stageWord = stage.Word
 	guestWord = "__guest"
 )
 

@@ -104,7 +104,7 @@ func Machine(self string, vars map[string]string) *sandbox.Machine {
 	o := sandbox.Options{Self: []string{self, stageWord}}
 	// A program that was built to measure its coverage complains without this.
 	if dir := vars["GOCOVERDIR"]; dir != "" {
-		o.Env = []string{"GOCOVERDIR=" + dir}
+		o.Self, o.Env = append(o.Self, "late"), []string{"GOCOVERDIR=" + dir}
 	}
 	return sandbox.New(o)
 }

@@ -16,11 +16,11 @@ const (
 )
 
 const (
-	readRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	// ReadRights are those of a rule that allows reading and executing.
+	ReadRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	// fileRights are those that a rule for a file, not a directory, may have.
 	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	rulePort = 2
 )
 
 // Version returns the version of the kernel's interface.
@@ -65,9 +65,17 @@ type Rule struct {
 	System bool
 }
 
-// NewRuleset returns a ruleset as an open file. It allows executing program, if it isn't nil. Unless tcp is set, TCP is
-// limited to connecting to port; 0 is none.
-func NewRuleset(version int, rules []Rule, program *os.File, tcp bool, port uint16) (set *os.File, err error) {
+// ConnectRights are the rights of a rule that allows connecting to a port; 0 if a version can't limit that.
+func ConnectRights(version int) uint64 {
+	if version < firstNet {
+		return 0
+	}
+	return unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+}
+
+// NewRuleset returns a ruleset as an open file. It allows executing program, if it isn't nil. Unless tcp is set, it allows no
+// TCP.
+func NewRuleset(version int, rules []Rule, program *os.File, tcp bool) (set *os.File, err error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled(version)}
 	if version >= firstNet && !tcp {
 		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
@@ -98,14 +106,8 @@ func NewRuleset(version int, rules []Rule, program *os.File, tcp bool, port uint
 		}
 	}
 	if program != nil {
-		if err := allow(set, int(program.Fd()), readRights&fileRights); err != nil {
+		if err := allow(set, int(program.Fd()), ReadRights&fileRights); err != nil {
 			return nil, fmt.Errorf("landlock rule for the program: %w", err)
-		}
-	}
-	if port != 0 && attr.Handled_access_net != 0 {
-		r := struct{ access, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)}
-		if err := addRule(set, rulePort, unsafe.Pointer(&r)); err != nil {
-			return nil, fmt.Errorf("landlock rule for port %d: %w", port, err)
 		}
 	}
 	return set, nil
@@ -124,7 +126,7 @@ func allowPath(set *os.File, version int, r Rule) error {
 		return &os.PathError{Op: "open", Path: string(r.Path), Err: err}
 	}
 	defer unix.Close(fd)
-	rights := uint64(readRights)
+	rights := uint64(ReadRights)
 	if r.Write {
 		rights = writeRights(version)
 	}

@@ -25,14 +25,17 @@ func TestHandled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version := 1; version <= now; version++ { // the kernel accepts rulesets of older versions
-		set, err := NewRuleset(version, []Rule{{Path: []byte(dir), Write: true}, {Path: []byte(dir + "/f")}, {Path: []byte("/no/such"), System: true}}, nil, false, 80)
+		set, err := NewRuleset(version, []Rule{{Path: []byte(dir), Write: true}, {Path: []byte(dir + "/f")}, {Path: []byte("/no/such"), System: true}}, nil, false)
 		if err != nil {
 			t.Errorf("%d: %v", version, err)
 			continue
 		}
 		set.Close()
 	}
-	if _, err := NewRuleset(now, []Rule{{Path: []byte(dir + "/none")}}, nil, false, 0); !errors.Is(err, os.ErrNotExist) {
+	if ConnectRights(firstNet-1) != 0 || ConnectRights(firstNet) != unix.LANDLOCK_ACCESS_NET_CONNECT_TCP {
+		t.Error("rights over a port")
+	}
+	if _, err := NewRuleset(now, []Rule{{Path: []byte(dir + "/none")}}, nil, false); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	r, w, err := os.Pipe()
@@ -41,13 +44,13 @@ func TestHandled(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	if _, err := NewRuleset(now, nil, r, false, 0); err == nil || !strings.Contains(err.Error(), "for the program") {
+	if _, err := NewRuleset(now, nil, r, false); err == nil || !strings.Contains(err.Error(), "for the program") {
 		t.Error(err)
 	}
 	if err := os.Symlink("f", dir+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewRuleset(now, []Rule{{Path: []byte(dir + "/link")}}, nil, false, 0); !errors.Is(err, unix.ELOOP) {
+	if _, err := NewRuleset(now, []Rule{{Path: []byte(dir + "/link")}}, nil, false); !errors.Is(err, unix.ELOOP) {
 		t.Error(err)
 	}
 }

@@ -1,18 +1,9 @@
-package sandbox
+package stage
 
 import (
-	"bytes"
 	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
 // The watch looks often at first, because a program can use much in little time.
@@ -31,7 +22,7 @@ type usage struct {
 
 // watch ends the program when all its processes together use too much.
 func (s *stage) watch(over <-chan struct{}) {
-	if s.Level < floor.Limits {
+	if !s.Watch {
 		<-over
 		return
 	}
@@ -53,7 +44,7 @@ func (s *stage) watch(over <-chan struct{}) {
 		}
 		s.note(u)
 		switch l := s.Limits; {
-		case u.threads > int64(l.Processes):
+		case u.threads > l.Processes:
 			s.end("processes")
 		case u.memory > l.Memory:
 			s.end("memory")
@@ -70,10 +61,14 @@ func (s *stage) watch(over <-chan struct{}) {
 // memoryDirs lists the writable directories in tmpfs, where the kernel counts no writes.
 func (s *stage) memoryDirs() (list []string) {
 	for _, p := range s.Write {
-		var fs unix.Statfs_t
+		var fs syscall.Statfs_t
 		path := string(p)
-		below := func(other []byte) bool { return strings.HasPrefix(path, string(other)+"/") }
-		if !slices.ContainsFunc(s.Write, below) && unix.Statfs(path, &fs) == nil && fs.Type == unix.TMPFS_MAGIC {
+		below := false
+		for _, other := range s.Write {
+			n := len(other)
+			below = below || len(path) > n && path[:n] == string(other) && path[n] == '/'
+		}
+		if !below && syscall.Statfs(path, &fs) == nil && fs.Type == tmpfsMagic {
 			list = append(list, path)
 		}
 	}
@@ -86,18 +81,30 @@ const maxSeen = 20_000
 // size returns how much space the files in some directories take.
 func size(dirs []string) (total int64) {
 	seen := 0
+	var add func(path string)
+	add = func(path string) {
+		var st syscall.Stat_t
+		if seen++; seen > maxSeen {
+			total += 1 << 40
+			return
+		}
+		if syscall.Lstat(path, &st) != nil {
+			return
+		}
+		total += st.Blocks * 512
+		if st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+			return
+		}
+		names, _ := os.ReadDir(path)
+		for _, n := range names {
+			if seen > maxSeen {
+				return
+			}
+			add(path + "/" + n.Name())
+		}
+	}
 	for _, dir := range dirs {
-		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
-			var st unix.Stat_t
-			if seen++; seen > maxSeen {
-				total += 1 << 40
-				return filepath.SkipAll
-			}
-			if unix.Lstat(path, &st) == nil {
-				total += st.Blocks * 512
-			}
-			return nil
-		})
+		add(dir)
 	}
 	return total
 }
@@ -111,27 +118,27 @@ func (s *stage) note(u usage) {
 // look returns what the processes use now.
 func (s *stage) look() (u usage) {
 	me := os.Getpid()
-	pids := proc.Below(me)
+	pids := Below(me)
 	if s.Spaces {
 		pids = pids[:0]
 		names, _ := os.ReadDir("/proc")
 		for _, n := range names {
-			if pid, err := strconv.Atoi(n.Name()); err == nil && pid != me {
-				pids = append(pids, pid)
+			if pid, ok := parse([]byte(n.Name())); ok && int(pid) != me {
+				pids = append(pids, int(pid))
 			}
 		}
 	}
 	for _, pid := range pids {
-		dir := "/proc/" + strconv.Itoa(pid)
+		dir := "/proc/" + digits(pid)
 		stat := fields(dir + "/stat")
-		u.threads += number(stat, 19)
-		u.cpu += ticks(number(stat, 13) + number(stat, 14) + number(stat, 15) + number(stat, 16))
+		u.threads += at(stat, 19)
+		u.cpu += ticks(at(stat, 13) + at(stat, 14) + at(stat, 15) + at(stat, 16))
 		u.memory += named(dir+"/status", "RssAnon:", "RssShmem:") << 10
 		counts, _ := os.ReadFile(dir + "/io")
 		u.written += wrote(counts)
 	}
 	mine := fields("/proc/self/stat")
-	u.cpu += ticks(number(mine, 15) + number(mine, 16))
+	u.cpu += ticks(at(mine, 15) + at(mine, 16))
 	var dead [512]byte
 	n, _ := s.io.ReadAt(dead[:], 0)
 	u.written += wrote(dead[:n])
@@ -149,19 +156,60 @@ func ticks(n int64) time.Duration { return time.Duration(n) * 10 * time.Millisec
 // fields reads a /proc/PID/stat file. The name in it, which may contain anything, ends with the last bracket.
 func fields(path string) [][]byte {
 	data, _ := os.ReadFile(path)
-	at := bytes.LastIndexByte(data, ')')
-	if at < 0 {
-		return nil
+	for i := len(data) - 1; i >= 0; i-- {
+		if data[i] == ')' {
+			return append([][]byte{nil, nil}, words(data[i+1:])...)
+		}
 	}
-	return append([][]byte{nil, nil}, bytes.Fields(data[at+1:])...)
+	return nil
 }
 
-func number(list [][]byte, at int) int64 {
-	if at >= len(list) {
-		return 0
+// words splits a text at white space.
+func words(text []byte) (list [][]byte) {
+	begin := -1
+	for i, c := range text {
+		white := c == ' ' || c == '\n' || c == '\t'
+		switch {
+		case white && begin >= 0:
+			list, begin = append(list, text[begin:i]), -1
+		case !white && begin < 0:
+			begin = i
+		}
 	}
-	n, _ := strconv.ParseInt(string(list[at]), 10, 64)
+	if begin >= 0 {
+		list = append(list, text[begin:])
+	}
+	return list
+}
+
+func at(list [][]byte, i int) (n int64) {
+	if i < len(list) {
+		n, _ = parse(list[i])
+	}
 	return n
+}
+
+// parse reads a number that isn't negative.
+func parse(text []byte) (n int64, ok bool) {
+	for _, c := range text {
+		if c < '0' || c > '9' || n > 1<<58 {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, len(text) > 0
+}
+
+func digits(n int) string {
+	var b [20]byte
+	i := len(b)
+	for {
+		i--
+		b[i] = '0' + byte(n%10)
+		if n /= 10; n == 0 {
+			return string(b[i:])
+		}
+	}
 }
 
 // named adds up the numbers after names at the beginning of lines of a file.
@@ -171,10 +219,16 @@ func named(path string, names ...string) int64 {
 }
 
 func sum(data []byte, names ...string) (total int64) {
-	for line := range bytes.Lines(data) {
+	for len(data) > 0 {
+		end := 0
+		for end < len(data) && data[end] != '\n' {
+			end++
+		}
+		line := data[:end]
+		data = data[min(end+1, len(data)):]
 		for _, name := range names {
-			if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
-				total += number(bytes.Fields(rest), 0)
+			if len(line) > len(name) && string(line[:len(name)]) == name {
+				total += at(words(line[len(name):]), 0)
 			}
 		}
 	}

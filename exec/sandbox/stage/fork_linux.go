@@ -1,11 +1,10 @@
-package sandbox
+package stage
 
 import (
 	"os"
 	"runtime"
+	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // A launch is what happens between a fork and the program, prepared. Restrictions must bind the program from its first
@@ -16,11 +15,11 @@ type launch struct {
 	dir        *byte // nil: the current one
 	program    int   // an open file to execute; -1: path
 	cgroups    []int // open lists of processes
-	limits     []limit
+	limits     []Rlimit
 	powerless  bool // drop all capabilities
 	restrict   bool // no new privileges, ruleset and filter
 	ruleset    int
-	filter     unix.SockFprog
+	filter     program
 
 	calls  []call
 	report int       // the pipe for an error; the start of the program closes it
@@ -29,13 +28,27 @@ type launch struct {
 	// What the calls point to.
 	zero   [4]uint64 // a signal's default action, an empty set of signals
 	digit  [2]byte   // "0", and behind it the empty string
-	header unix.CapUserHeader
-	none   [2]unix.CapUserData
+	header capabilities
+	none   [6]uint32 // capabilities: effective, permitted and inheritable of two sets
 }
 
-type limit struct {
-	resource int
-	unix.Rlimit
+// A program is a filter as seccomp takes it.
+type program struct {
+	count uint16
+	code  *byte
+}
+
+// A capabilities is the header of capget and capset.
+type capabilities struct {
+	version uint32
+	pid     int32
+}
+
+// mayDrop reports whether this process may shrink its bounding set of capabilities.
+func mayDrop() bool {
+	header, data := capabilities{version: capabilityVersion3}, [6]uint32{}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
+	return errno == 0 && data[0]&(1<<capSetpcap) != 0
 }
 
 // A call is a system call.
@@ -63,50 +76,50 @@ func (l *launch) list() {
 	at := func(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 	zero := uintptr(unsafe.Pointer(&l.zero))
 	l.digit[0] = '0'
-	l.header.Version = unix.LINUX_CAPABILITY_VERSION_3
+	l.header.version = capabilityVersion3
 
 	for signal := range uintptr(64) {
-		add("", anything, unix.SYS_RT_SIGACTION, signal+1, zero, 0, 8)
+		add("", anything, syscall.SYS_RT_SIGACTION, signal+1, zero, 0, 8)
 	}
-	add("", anything, unix.SYS_UMASK, 0o022)
-	add("make a session", noError, unix.SYS_SETSID)
+	add("", anything, syscall.SYS_UMASK, 0o022)
+	add("make a session", noError, syscall.SYS_SETSID)
 	for _, fd := range l.cgroups {
-		add("join a control group", noError, unix.SYS_WRITE, uintptr(fd), at(&l.digit[0]), 1)
+		add("join a control group", noError, syscall.SYS_WRITE, uintptr(fd), at(&l.digit[0]), 1)
 	}
-	add("follow this process to its end", noError, unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	add("follow this process to its end", exactly, unix.SYS_GETPPID)
+	add("follow this process to its end", noError, syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL))
+	add("follow this process to its end", exactly, syscall.SYS_GETPPID)
 	l.calls[len(l.calls)-1].want = uintptr(os.Getpid())
 	if l.dir != nil {
-		add("enter the directory", noError, unix.SYS_CHDIR, at(l.dir))
+		add("enter the directory", noError, syscall.SYS_CHDIR, at(l.dir))
 	}
 	for i := range l.limits {
-		add("limit resources", noError, unix.SYS_PRLIMIT64, 0, uintptr(l.limits[i].resource), uintptr(unsafe.Pointer(&l.limits[i].Rlimit)))
+		add("limit resources", noError, syscall.SYS_PRLIMIT64, 0, uintptr(l.limits[i].Resource), uintptr(unsafe.Pointer(&l.limits[i].Most)))
 	}
 	if l.restrict {
-		add("give up new privileges", noError, unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+		add("give up new privileges", noError, syscall.SYS_PRCTL, prSetNoNewPrivs, 1)
 	}
 	if l.powerless {
 		const step = "give up capabilities"
 		// Where this process may not shrink the bounding set, as root in many containers, no_new_privs has the same effect.
-		for c := uintptr(0); hasCapabilities(unix.CAP_SETPCAP); c++ {
-			if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err != nil {
+		for c, may := uintptr(0), mayDrop(); may; c++ {
+			if prctl(prCapbsetRead, c) != nil {
 				break // that was the last one
 			}
-			add(step, noError, unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c)
+			add(step, noError, syscall.SYS_PRCTL, prCapbsetDrop, c)
 		}
-		add(step, noError, unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-		add(step, noError, unix.SYS_CAPSET, uintptr(unsafe.Pointer(&l.header)), uintptr(unsafe.Pointer(&l.none)))
+		add(step, noError, syscall.SYS_PRCTL, prCapAmbient, prCapAmbientClearAll)
+		add(step, noError, syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&l.header)), uintptr(unsafe.Pointer(&l.none)))
 	}
 	if l.restrict {
-		add("enter landlock", noError, unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(l.ruleset))
-		add("enter seccomp", noError, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&l.filter)))
+		add("enter landlock", noError, sysLandlockRestrictSelf, uintptr(l.ruleset))
+		add("enter seccomp", noError, sysSeccomp, seccompFilter, 0, uintptr(unsafe.Pointer(&l.filter)))
 	}
-	add("", anything, unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, zero, 0, 8)
+	add("", anything, syscall.SYS_RT_SIGPROCMASK, sigSetmask, zero, 0, 8)
 	argv, envv := uintptr(unsafe.Pointer(&l.argv[0])), uintptr(unsafe.Pointer(&l.envv[0]))
 	if l.program >= 0 {
-		add("execute", noError, unix.SYS_EXECVEAT, uintptr(l.program), at(&l.digit[1]), argv, envv, unix.AT_EMPTY_PATH)
+		add("execute", noError, sysExecveat, uintptr(l.program), at(&l.digit[1]), argv, envv, atEmptyPath)
 	} else {
-		add("execute", noError, unix.SYS_EXECVE, at(l.path), argv, envv)
+		add("execute", noError, syscall.SYS_EXECVE, at(l.path), argv, envv)
 	}
 }
 
@@ -124,9 +137,9 @@ func (l *launch) run() (pid int, err error) {
 	// No signal handler of Go may run in the child, and nothing may enter its scheduler.
 	var all, before uint64
 	all = ^all
-	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
 	child, errno := l.fork()
-	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, 8, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask, uintptr(unsafe.Pointer(&before)), 0, 8, 0, 0)
 	runtime.KeepAlive(l)
 	write.Close()
 	if errno != 0 {
@@ -134,9 +147,9 @@ func (l *launch) run() (pid int, err error) {
 	}
 	var failed [8]byte
 	if n, _ := read.Read(failed[:]); n == len(failed) {
-		_, _ = unix.Wait4(int(child), nil, 0, nil)
+		_, _ = syscall.Wait4(int(child), nil, 0, nil)
 		f := *(*[2]uint32)(unsafe.Pointer(&failed))
-		return 0, os.NewSyscallError(l.calls[f[0]].step, unix.Errno(f[1]))
+		return 0, os.NewSyscallError(l.calls[f[0]].step, syscall.Errno(f[1]))
 	}
 	return int(child), nil
 }
@@ -148,27 +161,27 @@ func (l *launch) run() (pid int, err error) {
 //go:nosplit
 //go:noinline
 //go:nocheckptr
-func (l *launch) fork() (pid uintptr, errno unix.Errno) {
+func (l *launch) fork() (pid uintptr, errno syscall.Errno) {
 	var i int
 	var c *call
-	pid, _, errno = unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 || pid != 0 {
 		return pid, errno
 	}
 	for i = 0; i < len(l.calls); i++ {
 		c = &l.calls[i]
-		pid, _, errno = unix.RawSyscall6(c.number, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
+		pid, _, errno = syscall.RawSyscall6(c.number, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
 		if c.check == exactly && pid != c.want {
-			errno = unix.ESRCH
+			errno = syscall.ESRCH
 		}
 		if c.check != anything && errno != 0 {
 			break
 		}
 	}
 	l.failed[0], l.failed[1] = uint32(i), uint32(errno)
-	unix.RawSyscall(unix.SYS_WRITE, uintptr(l.report), uintptr(unsafe.Pointer(&l.failed)), 8)
+	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(l.report), uintptr(unsafe.Pointer(&l.failed)), 8)
 	for {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 253, 0, 0)
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 253, 0, 0)
 	}
 }
 

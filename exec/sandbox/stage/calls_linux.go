@@ -1,0 +1,35 @@
+package stage
+
+// What package syscall lacks of Linux. Numbers of calls above 423 are the same on all processors.
+const (
+	sysCloseRange           = 436
+	sysMountSetattr         = 442
+	sysLandlockAddRule      = 445
+	sysLandlockRestrictSelf = 446
+
+	atEmptyPath       = 0x1000
+	atRecursive       = 0x8000
+	atSymlinkNofollow = 0x100
+	atCwd             = ^uintptr(99) // -100
+	oPath             = 0x200000
+	closeRangeCloexec = 4
+
+	prCapAmbient         = 47
+	prCapAmbientClearAll = 4
+	prCapbsetRead        = 23
+	prCapbsetDrop        = 24
+	prSetChildSubreaper  = 36
+	prSetNoNewPrivs      = 38
+	capSetpcap           = 8
+	capabilityVersion3   = 0x20080522
+
+	mountAttrRdonly = 1
+	mountAttrNosuid = 2
+	seccompFilter   = 1 // SECCOMP_SET_MODE_FILTER
+	sigSetmask      = 2
+	rulePathBeneath = 1
+	ruleNetPort     = 2
+	tmpfsMagic      = 0x01021994
+	wAll            = 0x40000000
+	rusageChildren  = -1
+)

@@ -1,0 +1,298 @@
+package stage
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+var _ = enter()
+
+// enter makes a process with the word as its one argument a stage before most packages are initialised. A program that measures
+// its coverage can't do that yet: with one more argument its main function calls Main.
+func enter() bool {
+	if len(os.Args) == 2 && os.Args[1] == Word {
+		syscall.Exit(Main())
+	}
+	return false
+}
+
+// The files that a stage is started with.
+const (
+	controlFile = 3
+	firstFile   = 4
+)
+
+// A stage is the process above a program: it makes the place, starts the program in it, watches it and everything that it
+// starts, and leaves nothing running.
+type stage struct {
+	Plan
+	conn  *os.File
+	io    *os.File // what processes that have ended wrote
+	start time.Time
+
+	mu      sync.Mutex
+	program int    // the process, until it has ended
+	ended   string // by what limit
+	peak    int64  // of memory
+	wrote   int64
+}
+
+// Main is the main function of a stage. It returns an exit status.
+func Main() int {
+	KeepFiles()
+	// It can't be opened once this process is not dumpable.
+	inout, err := os.Open("/proc/self/io")
+	if err == nil {
+		defer inout.Close()
+	}
+	// The plan may hold secrets: no debugger may read it.
+	_ = prctl(syscall.PR_SET_DUMPABLE, 0)
+	_ = syscall.SetNonblock(controlFile, true)
+	s := &stage{conn: os.NewFile(controlFile, "control"), io: inout}
+	if _, err := Receive(s.conn, &s.Plan); err != nil {
+		return 2
+	}
+	// The program ends with the thread that it was started from.
+	runtime.LockOSThread()
+	result, err := s.run()
+	last := &Report{Done: result}
+	if err != nil {
+		last = failed(err)
+	}
+	if Send(s.conn, last, nil) != nil || err != nil {
+		return 2
+	}
+	return 0
+}
+
+// A stepError says what failed.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e *stepError) Error() string { return e.step + ": " + e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+func step(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stepError{name, err}
+}
+
+// failed is the report of an error.
+func failed(err error) *Report {
+	r := &Report{Failed: "prepare", Err: err.Error()}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		r.Errno, r.Failed = errno, r.Err
+		if n := len(r.Err) - len(": "+errno.Error()); n >= 0 && r.Err[n:] == ": "+errno.Error() {
+			r.Failed = r.Err[:n]
+		}
+	}
+	return r
+}
+
+func prctl(option, value uintptr) error {
+	if _, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, option, value, 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func (s *stage) run() (*Done, error) {
+	var port uint16
+	if s.Spaces {
+		if err := makePlace(); err != nil {
+			return nil, err
+		}
+		if s.Hosts {
+			var err error
+			if port, err = s.listen(); err != nil {
+				return nil, err
+			}
+		}
+	} else if err := prctl(prSetChildSubreaper, 1); err != nil {
+		return nil, step("become the reaper of orphans", err)
+	}
+	if s.Probe {
+		return &Done{}, nil
+	}
+	if err := Send(s.conn, &Report{Placed: true}, nil); err != nil {
+		return nil, err
+	}
+	for _, m := range s.Mounts {
+		if err := m.mount(); err != nil {
+			return nil, err
+		}
+	}
+	l, err := s.prepare(port)
+	if err != nil {
+		return nil, err
+	}
+	s.start = time.Now()
+	if s.program, err = l.run(); err != nil {
+		return nil, err
+	}
+	for _, fd := range l.cgroups {
+		syscall.Close(fd)
+	}
+	go s.obey()
+	over := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(over)
+	}()
+	status, usage := s.reap()
+	wall := time.Since(s.start)
+	close(over)
+	<-watched
+	return s.result(status, usage, wall), nil
+}
+
+// prepare makes everything that is needed between the fork and the program.
+func (s *stage) prepare(port uint16) (*launch, error) {
+	l := &launch{
+		path: text(s.Path), argv: texts(append([][]byte{s.Path}, s.Args...)), envv: texts(s.Env),
+		program: -1, powerless: s.Powerless, limits: s.Rlimits,
+	}
+	if s.Hosts {
+		l.envv = texts(proxyVariables(s.Env, port))
+	}
+	if len(s.Dir) > 0 {
+		l.dir = text(s.Dir)
+	}
+	next := firstFile
+	if s.Program {
+		l.program = next
+		next++
+	}
+	for range s.Cgroups {
+		l.cgroups = append(l.cgroups, next)
+		next++
+	}
+	if !s.Restrict {
+		return l, nil
+	}
+	l.restrict, l.ruleset = true, next
+	if len(s.Filter) == 0 || len(s.Filter)%8 != 0 {
+		return nil, errors.New("no filter of system calls")
+	}
+	l.filter.count, l.filter.code = uint16(len(s.Filter)/8), &s.Filter[0]
+	if s.Proc != 0 {
+		fd, err := syscall.Open("/proc", oPath|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: "/proc", Err: err}
+		}
+		defer syscall.Close(fd)
+		// The kernel's struct is packed: 12 bytes.
+		rule := struct {
+			access uint64
+			parent int32
+		}{s.Proc, int32(fd)}
+		if err := addRule(l.ruleset, rulePathBeneath, unsafe.Pointer(&rule)); err != nil {
+			return nil, &os.PathError{Op: "landlock rule", Path: "/proc", Err: err}
+		}
+	}
+	if s.Connect != 0 && port != 0 {
+		rule := struct{ access, port uint64 }{s.Connect, uint64(port)}
+		if err := addRule(l.ruleset, ruleNetPort, unsafe.Pointer(&rule)); err != nil {
+			return nil, step("landlock rule for the proxy", err)
+		}
+	}
+	return l, nil
+}
+
+func addRule(set int, kind uintptr, rule unsafe.Pointer) error {
+	if _, _, errno := syscall.Syscall6(sysLandlockAddRule, uintptr(set), kind, uintptr(rule), 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// obey ends everything when the socket to the caller closes.
+func (s *stage) obey() {
+	var b [1]byte
+	_, _ = s.conn.Read(b[:])
+	s.end("")
+}
+
+// end kills everything. The first reason counts.
+func (s *stage) end(why string) {
+	s.mu.Lock()
+	if s.ended == "" {
+		s.ended = why
+	}
+	s.mu.Unlock()
+	s.killAll()
+}
+
+func (s *stage) killAll() {
+	if s.Spaces {
+		_ = syscall.Kill(-1, syscall.SIGKILL) // everything in the namespace but this process
+		return
+	}
+	// The group first, so that it starts nothing more. In a sandbox inside a sandbox /proc can't be read, and the group is all
+	// that can be found.
+	s.mu.Lock()
+	if s.program != 0 {
+		_ = syscall.Kill(-s.program, syscall.SIGKILL)
+		_ = syscall.Kill(s.program, syscall.SIGKILL)
+	}
+	s.mu.Unlock()
+	for _, pid := range Below(os.Getpid()) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// reap waits for the program, kills what it left, and waits for that too. It kills only after reaping everything that has
+// ended: with thousands of zombies, searching them for live processes takes longer than starting them did.
+func (s *stage) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
+	options, pause := wAll, 100*time.Microsecond
+	for {
+		var w syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &w, options, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			_ = syscall.Getrusage(rusageChildren, &usage)
+			return status, usage
+		case pid == 0:
+			s.killAll()
+			time.Sleep(pause)
+			pause = min(2*pause, lastLook)
+		case pid == s.program:
+			status, options = w, options|syscall.WNOHANG
+			s.mu.Lock()
+			s.program = 0 // the number may be reused
+			s.mu.Unlock()
+		}
+	}
+}
+
+// result returns how the program ended.
+func (s *stage) result(w syscall.WaitStatus, u syscall.Rusage, wall time.Duration) *Done {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := &Done{
+		Ended: s.ended, Written: s.wrote, Code: w.ExitStatus(), Wall: wall,
+		CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), MaxRSS: max(s.peak, u.Maxrss<<10),
+	}
+	if w.Signaled() {
+		d.Signal = int(w.Signal())
+	}
+	switch {
+	case d.Ended != "":
+	case w.Signaled() && w.Signal() == syscall.SIGXFSZ:
+		d.Ended = "written"
+	case w.Signaled() && w.Signal() == syscall.SIGXCPU, s.Watch && d.CPU >= s.Limits.CPU:
+		d.Ended = "cpu"
+	}
+	return d
+}

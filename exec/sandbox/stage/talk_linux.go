@@ -1,0 +1,298 @@
+package stage
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// A Plan is what a stage does. Its files follow the control socket: the program, the lists of control groups, the ruleset.
+type Plan struct {
+	Probe     bool // only make the place
+	Path, Dir []byte
+	Args, Env [][]byte
+	Program   bool // execute a file that is passed on, not Path
+	Cgroups   int  // how many lists of processes are passed on
+	Rlimits   []Rlimit
+	Watch     bool // kill what uses more than Limits
+	Limits    Limits
+	Write     [][]byte // the paths that may be written
+	Mounts    []Mount
+	Spaces    bool // the stage is the first process in namespaces of its own
+	Hosts     bool // the network is a proxy: the stage sends the socket where it is to listen
+	Powerless bool // drop all capabilities
+
+	Restrict bool   // give up new privileges, enter the ruleset that is passed on and the filter
+	Proc     uint64 // rights over the /proc of the namespaces to add to the ruleset; 0: none
+	Connect  uint64 // rights over the proxy's port to add to the ruleset; 0: none
+	Filter   []byte // of system calls
+}
+
+// Limits are what all processes of a program together may use.
+type Limits struct {
+	CPU                        time.Duration
+	Memory, Written, Processes int64
+}
+
+// An Rlimit is a limit of the kernel for each process.
+type Rlimit struct{ Resource, Most, Hard uint64 }
+
+// A Mount changes how the program sees a path.
+type Mount struct {
+	Path []byte
+	How  int // Writable, Readable or Hidden
+}
+
+// Writable and the others say what a program may do with a path.
+const (
+	Writable = iota
+	Readable
+	Hidden
+)
+
+// A Report is a message of a stage.
+type Report struct {
+	Port   int           // of the proxy, whose socket comes with the message
+	Placed bool          // the place for the program is made
+	Failed string        // the step that failed
+	Err    string        // and why
+	Errno  syscall.Errno // the same, if it is an error of the system
+	Done   *Done
+}
+
+// A Done tells how a program ended and what it used.
+type Done struct {
+	Code, Signal    int
+	Wall, CPU       time.Duration
+	MaxRSS, Written int64
+	Ended           string // by what limit
+}
+
+// Cause returns the error of a failed step.
+func (r *Report) Cause() error {
+	if r.Errno != 0 {
+		return r.Errno
+	}
+	return errors.New(r.Err)
+}
+
+// A Message is a Plan or a Report.
+type Message interface{ code(c *coder) }
+
+func (p *Plan) code(c *coder) {
+	c.flags(&p.Probe, &p.Program, &p.Watch, &p.Spaces, &p.Hosts, &p.Powerless, &p.Restrict)
+	c.text(&p.Path)
+	c.text(&p.Dir)
+	c.texts(&p.Args)
+	c.texts(&p.Env)
+	c.texts(&p.Write)
+	c.text(&p.Filter)
+	number(c, &p.Cgroups)
+	number(c, &p.Proc)
+	number(c, &p.Connect)
+	number(c, &p.Limits.CPU)
+	number(c, &p.Limits.Memory)
+	number(c, &p.Limits.Written)
+	number(c, &p.Limits.Processes)
+	for i := range list(c, &p.Rlimits) {
+		l := &p.Rlimits[i]
+		number(c, &l.Resource)
+		number(c, &l.Most)
+		number(c, &l.Hard)
+	}
+	for i := range list(c, &p.Mounts) {
+		c.text(&p.Mounts[i].Path)
+		number(c, &p.Mounts[i].How)
+	}
+}
+
+func (r *Report) code(c *coder) {
+	done := r.Done != nil
+	c.flags(&r.Placed, &done)
+	number(c, &r.Port)
+	number(c, &r.Errno)
+	c.word(&r.Failed)
+	c.word(&r.Err)
+	if !done {
+		return
+	}
+	if r.Done == nil {
+		r.Done = &Done{}
+	}
+	d := r.Done
+	number(c, &d.Code)
+	number(c, &d.Signal)
+	number(c, &d.Wall)
+	number(c, &d.CPU)
+	number(c, &d.MaxRSS)
+	number(c, &d.Written)
+	c.word(&d.Ended)
+}
+
+// A coder writes the fields of a message, or reads them in the same order: a number in 8 bytes, the first the highest; a flag
+// as a number; a text and a list with their length before them.
+type coder struct {
+	data    []byte
+	reading bool
+	bad     bool
+}
+
+func number[T ~int | ~int64 | ~uint64 | ~uintptr](c *coder, n *T) {
+	if !c.reading {
+		for shift := 56; shift >= 0; shift -= 8 {
+			c.data = append(c.data, byte(uint64(*n)>>shift))
+		}
+		return
+	}
+	var u uint64
+	for _, b := range c.take(8) {
+		u = u<<8 | uint64(b)
+	}
+	*n = T(u)
+}
+
+// take returns the next n bytes; nothing if they are missing.
+func (c *coder) take(n int) []byte {
+	if n < 0 || n > len(c.data) {
+		c.bad, c.data = true, nil
+		return nil
+	}
+	part := c.data[:n:n]
+	c.data = c.data[n:]
+	return part
+}
+
+func (c *coder) flags(list ...*bool) {
+	for _, b := range list {
+		n := 0
+		if *b {
+			n = 1
+		}
+		number(c, &n)
+		*b = n == 1
+	}
+}
+
+func (c *coder) text(b *[]byte) {
+	n := len(*b)
+	number(c, &n)
+	if c.reading {
+		*b = c.take(n)
+	} else {
+		c.data = append(c.data, *b...)
+	}
+}
+
+func (c *coder) word(s *string) {
+	b := []byte(*s)
+	c.text(&b)
+	*s = string(b)
+}
+
+func (c *coder) texts(l *[][]byte) {
+	for i := range list(c, l) {
+		c.text(&(*l)[i])
+	}
+}
+
+// list returns a list whose elements are to be written or read.
+func list[T any](c *coder, l *[]T) []T {
+	n := len(*l)
+	number(c, &n)
+	if c.reading {
+		if n < 0 || n > len(c.data) { // an element has at least one byte
+			c.bad, n = true, 0
+		}
+		*l = make([]T, n)
+	}
+	return *l
+}
+
+// maxMessage is far more than arguments and rules can be.
+const maxMessage = 64 << 20
+
+// Send writes a message with its length before it in 8 bytes, and a file beside it if there is one.
+func Send(conn *os.File, m Message, file *os.File) error {
+	var c, length coder
+	m.code(&c)
+	n := len(c.data)
+	number(&length, &n)
+	data := append(length.data, c.data...)
+	if file == nil {
+		_, err := conn.Write(data)
+		return err
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	sent := 0
+	if e := raw.Write(func(fd uintptr) bool {
+		sent, err = syscall.SendmsgN(int(fd), data, syscall.UnixRights(int(file.Fd())), nil, 0)
+		return !errors.Is(err, syscall.EAGAIN)
+	}); e != nil {
+		return e
+	}
+	if err == nil && sent < len(data) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// Receive reads a message, and a file if one is beside it.
+func Receive(conn *os.File, m Message) (*os.File, error) {
+	length := coder{data: make([]byte, 8), reading: true}
+	file, err := firstBytes(conn, length.data)
+	if err != nil {
+		return nil, err
+	}
+	var n uint64
+	number(&length, &n)
+	if n > maxMessage {
+		return file, errors.New("message too long")
+	}
+	c := coder{data: make([]byte, n), reading: true}
+	if _, err := io.ReadFull(conn, c.data); err != nil {
+		return file, err
+	}
+	m.code(&c)
+	if c.bad || len(c.data) > 0 {
+		return file, errors.New("malformed message")
+	}
+	return file, nil
+}
+
+// firstBytes fills p, and takes a file that comes with it.
+func firstBytes(conn *os.File, p []byte) (file *os.File, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	oob := make([]byte, syscall.CmsgSpace(4))
+	n, rights := 0, 0
+	if e := raw.Read(func(fd uintptr) bool {
+		n, rights, _, _, err = syscall.Recvmsg(int(fd), p, oob, syscall.MSG_CMSG_CLOEXEC)
+		return !errors.Is(err, syscall.EAGAIN)
+	}); e != nil {
+		return nil, e
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case n == 0:
+		return nil, io.EOF
+	}
+	if rights > 0 {
+		if messages, err := syscall.ParseSocketControlMessage(oob[:rights]); err == nil && len(messages) == 1 {
+			if fds, err := syscall.ParseUnixRights(&messages[0]); err == nil && len(fds) == 1 {
+				file = os.NewFile(uintptr(fds[0]), "socket")
+			}
+		}
+	}
+	if _, err = io.ReadFull(conn, p[n:]); errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return file, err
+}

@@ -1,0 +1,41 @@
+package stage
+
+import (
+	"os"
+	"syscall"
+)
+
+// Below lists the processes below one in the tree, parents first, as far as they hold still.
+func Below(pid int) []int {
+	var list []int
+	for at := -1; at < len(list); at++ {
+		if at >= 0 {
+			pid = list[at]
+		}
+		tasks := "/proc/" + digits(pid) + "/task"
+		names, _ := os.ReadDir(tasks)
+		for _, n := range names {
+			kids, _ := os.ReadFile(tasks + "/" + n.Name() + "/children")
+			for _, kid := range words(kids) {
+				if k, ok := parse(kid); ok {
+					list = append(list, int(k))
+				}
+			}
+		}
+	}
+	return list
+}
+
+// KeepFiles sees to it that no file from 3 on gets to a program. Go opens its own so; this is about those that were
+// inherited.
+func KeepFiles() {
+	if _, _, errno := syscall.Syscall(sysCloseRange, 3, 1<<31-1, closeRangeCloexec); errno == 0 {
+		return
+	}
+	names, _ := os.ReadDir("/proc/self/fd") // a kernel before 5.11
+	for _, n := range names {
+		if fd, ok := parse([]byte(n.Name())); ok && fd > 2 {
+			syscall.CloseOnExec(int(fd))
+		}
+	}
+}
