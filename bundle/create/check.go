@@ -139,18 +139,7 @@ func (k *check) scan(ctx context.Context) error {
 	for n, i := range k.rest {
 		ids[n] = cas.ID{Kind: cas.Blob, Digest: k.files[i].Digest}
 	}
-	look := func(n int, o cas.Object) error { return k.secrets(&k.files[k.rest[n]], o) }
-	if v, ok := k.Store.(cas.Visitor); ok {
-		return v.Visit(ctx, ids, look)
-	}
-	return cas.Parallel(ctx, 0, len(ids), func(_ context.Context, n int) error {
-		o, err := k.Store.Get(ctx, ids[n])
-		if err != nil {
-			return err
-		}
-		defer o.Close()
-		return look(n, o)
-	})
+	return cas.Fetch(ctx, k.Store, ids, func(n int, o cas.Object) error { return k.secrets(&k.files[k.rest[n]], o) })
 }
 
 // item checks what may be an item, and reports whether it is one.

@@ -133,7 +133,8 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 	if len(small)+len(large) == 0 {
 		small = [][]cas.Info{nil}
 	}
-	units := make([][]format.Descriptor, len(small)+len(large))
+	groups := together(small)
+	units := make([][]format.Descriptor, len(groups)+len(large))
 	var free sync.Pool
 	err := cas.Parallel(ctx, makers, len(units), func(ctx context.Context, i int) error {
 		l, ok := free.Get().(*format.Layer)
@@ -149,16 +150,10 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 			units[i] = append(units[i], d)
 			return err
 		}
-		l.Begin()
-		if i >= len(small) {
-			return u.large(ctx, l, large[i-len(small)], end)
+		if i >= len(groups) {
+			return u.large(ctx, l, large[i-len(groups)], end)
 		}
-		for _, o := range small[i] {
-			if err := u.copy(ctx, o, l.Write); err != nil {
-				return err
-			}
-		}
-		return end()
+		return u.small(ctx, l, groups[i], end)
 	})
 	var all []format.Descriptor
 	for _, unit := range units {
@@ -167,63 +162,103 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 	return all, err
 }
 
-// copy reads an object, to its end.
-func (u *push) copy(ctx context.Context, want cas.Info, write func([]byte) error) error {
+// together groups layers of small objects that are read at once, and are in memory together.
+func together(small [][]cas.Info) (groups [][][]cas.Info) {
+	left := int64(0)
+	for i, part := range small {
+		size := int64(0)
+		for _, o := range part {
+			size += o.Size
+		}
+		if left -= size; i == 0 || left < 0 {
+			groups, left = append(groups, nil), format.MaxLayer-size
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], part)
+	}
+	return groups
+}
+
+// small makes layers of small objects. They are read in the order of the store, which may have to uncompress many with one.
+func (u *push) small(ctx context.Context, l *format.Layer, parts [][]cas.Info, end func() error) error {
+	all := slices.Concat(parts...)
+	ids, texts := make([]cas.ID, len(all)), make([][]byte, len(all))
+	for i, o := range all {
+		ids[i], texts[i] = o.ID, make([]byte, o.Size)
+	}
+	err := cas.Fetch(ctx, u.content.Source, ids, func(i int, o cas.Object) error {
+		err := sameSize(all[i], o)
+		if err == nil {
+			_, err = io.ReadFull(o, texts[i])
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, o) // only the end says that these were its bytes
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		l.Begin()
+		for _, text := range texts[:len(part)] {
+			if err := l.Write(text); err != nil {
+				return err
+			}
+		}
+		texts = texts[len(part):]
+		if err := end(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameSize refuses an object that isn't as large as the document says.
+func sameSize(want cas.Info, o cas.Object) error {
+	if o.Size != want.Size {
+		return fault.New(fault.Integrity, "%s has %d bytes, and the document says %d", want.ID, o.Size, want.Size)
+	}
+	return nil
+}
+
+// large makes the layers of a large object.
+func (u *push) large(ctx context.Context, l *format.Layer, want cas.Info, end func() error) error {
 	o, err := u.content.Source.Get(ctx, want.ID)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	if o.Size != want.Size {
-		return fault.New(fault.Integrity, "%s has %d bytes, and the document says %d", want.ID, o.Size, want.Size)
+	if err := sameSize(want, o); err != nil {
+		return err
 	}
-	buf := make([]byte, min(want.Size+1, 64<<10))
+	c, open := format.NewCutter(), false
+	r, buf := cas.Until(ctx, o), make([]byte, 64<<10)
 	for {
-		n, err := o.Read(buf)
-		if n > 0 {
-			if err := write(buf[:n]); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (u *push) large(ctx context.Context, l *format.Layer, o cas.Info, end func() error) error {
-	c := format.NewCutter()
-	open := true
-	err := u.copy(ctx, o, func(b []byte) error {
-		for len(b) > 0 {
+		n, err := r.Read(buf)
+		for b := buf[:n]; len(b) > 0; {
 			if !open {
 				l.Begin()
-				open = true
 			}
 			n, ends := c.Next(b)
 			if err := l.Write(b[:n]); err != nil {
 				return err
 			}
-			if b = b[n:]; !ends {
-				continue
+			if ends {
+				if err := end(); err != nil {
+					return err
+				}
 			}
-			if err := end(); err != nil {
-				return err
-			}
-			open = false
+			b, open = b[n:], !ends
 		}
-		return nil
-	})
-	if err == nil && open {
-		err = end()
+		switch {
+		case err == io.EOF && open:
+			return end()
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
 	}
-	return err
 }
 
 // finish ends a layer and sends it, unless an equal one is there.

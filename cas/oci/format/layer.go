@@ -28,7 +28,7 @@ func NewLayer() (*Layer, error) {
 	l := &Layer{raw: cas.NewHasher(), sum: sha256.New()}
 	l.out.Grow(MaxBlob) // what isn't written to costs nothing, and growing step by step would cost twice
 	var err error
-	l.z, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithWindowSize(4<<20), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+	l.z, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithWindowSize(4<<20), zstd.WithEncoderConcurrency(1),
 		zstd.WithZeroFrames(true))
 	return l, err
 }
