@@ -221,11 +221,16 @@ func (v *verification) run(ctx context.Context, l *look) error {
 	}
 	items.places()
 	b := l.bundle
-	err = cas.Parallel(ctx, 0, len(b.Files), func(_ context.Context, i int) error {
-		good, err := items.file(ctx, &b.Files[i])
+	file := func(i int, read bool) error {
+		good, err := items.file(ctx, &b.Files[i], read)
 		v.count(&b.Files[i], good)
 		return err
-	})
+	}
+	if l.each != nil {
+		err = l.each(ctx, file)
+	} else {
+		err = cas.Parallel(ctx, 0, len(b.Files), func(_ context.Context, i int) error { return file(i, false) })
+	}
 	if err != nil {
 		return err
 	}

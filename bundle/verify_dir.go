@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/folders"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
@@ -21,7 +22,7 @@ import (
 // A dirLook looks at a directory.
 type dirLook struct {
 	fs     fs.FS
-	in     *folders
+	in     *folders.Open
 	home   string // the directory of the manifest, where evidence stands
 	modes  bool   // whether files here can be executable or not
 	bundle *Bundle
@@ -75,7 +76,7 @@ func (d *dirLook) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 }
 
 func (d *dirLook) open(name string) (f fs.File, err error) {
-	err = d.in.at(name, func(dir fs.FS, base string) (err error) {
+	err = d.in.At(name, func(dir fs.FS, base string) (err error) {
 		f, err = dir.Open(base)
 		return err
 	})
@@ -83,7 +84,7 @@ func (d *dirLook) open(name string) (f fs.File, err error) {
 }
 
 func (d *dirLook) lstat(name string) (info fs.FileInfo, err error) {
-	err = d.in.at(name, func(dir fs.FS, base string) (err error) {
+	err = d.in.At(name, func(dir fs.FS, base string) (err error) {
 		info, err = fs.Lstat(dir, base)
 		return err
 	})

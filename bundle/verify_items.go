@@ -147,8 +147,8 @@ var (
 	errOtherCase = errors.New("differs from an item directory only in case")
 )
 
-// file looks at one file, and reports whether it is the one of the manifest.
-func (s *items) file(ctx context.Context, f *manifest.File) (good bool, err error) {
+// file looks at one file, and reports whether it is the one of the manifest; read says that its bytes are.
+func (s *items) file(ctx context.Context, f *manifest.File, read bool) (good bool, err error) {
 	at, isItem := s.at(f)
 	var it *ai.Item
 	if isItem {
@@ -157,7 +157,7 @@ func (s *items) file(ctx context.Context, f *manifest.File) (good bool, err erro
 			it = nil
 		}
 	}
-	failure := s.v.look.check(ctx, f, it != nil && it.Raw == f.Digest)
+	failure := s.v.look.check(ctx, f, read || it != nil && it.Raw == f.Digest)
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}

@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/folders"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 )
@@ -30,6 +32,8 @@ type look struct {
 	// check looks at one file as it is there; read says that its bytes came through the getter, and from this file if
 	// it is the only one with its digest.
 	check func(ctx context.Context, f *manifest.File, read bool) *Failure
+	// each calls do once for each file of the manifest; read says that its bytes were read and are right. Nil: in no order.
+	each func(ctx context.Context, do func(i int, read bool) error) error
 	// scripts has the lines that begin with "#!" by path; nil where the getter has all files.
 	scripts map[string]string
 	// extra reports files that the manifest doesn't list, and returns those that no bundle ever holds. Nil: none is possible.
@@ -103,19 +107,66 @@ func (s inStore) look(ctx context.Context, o *VerifyOptions, use func(*look) err
 	if err != nil {
 		return use(&look{failures: []*Failure{{Check: CheckManifest, Err: err}}})
 	}
-	return given{b, s.store}.look(ctx, o, use)
+	return given{b, s.store, nil}.look(ctx, o, use)
 }
 
 // Given is a bundle whose manifest was read already, and whose files are blobs in a store.
-func Given(b *Bundle, store cas.Getter) Source { return given{b, store} }
+func Given(b *Bundle, store cas.Getter) Source { return given{b, store, nil} }
+
+// Fresh is Given for a store into which this process has just put some of the blobs: it has hashed those, and doesn't read
+// them again, except for items.
+func Fresh(b *Bundle, store cas.Getter, fresh map[cas.Digest]bool) Source {
+	return given{b, store, fresh}
+}
 
 type given struct {
 	bundle *Bundle
 	store  cas.Getter
+	fresh  map[cas.Digest]bool
 }
 
 func (s given) look(_ context.Context, _ *VerifyOptions, use func(*look) error) error {
-	return use(&look{bundle: s.bundle, getter: s.store, check: s.check})
+	return use(&look{bundle: s.bundle, getter: s.store, check: s.check, each: s.each})
+}
+
+// each reads files in the order that is cheapest for the store. It leaves to check what is wrong with those that it can't read.
+func (s given) each(ctx context.Context, do func(i int, read bool) error) error {
+	files := s.bundle.Files
+	done := make([]bool, len(files))
+	var ids []cas.ID
+	var places []int // in files
+	for i := range files {
+		if !s.fresh[files[i].Digest] {
+			ids, places = append(ids, cas.ID{Kind: cas.Blob, Digest: files[i].Digest}), append(places, i)
+		}
+	}
+	var failed atomic.Pointer[error] // by do
+	again := func(i int, read bool) error {
+		done[i] = true
+		err := do(i, read)
+		if err != nil {
+			failed.Store(&err)
+		}
+		return err
+	}
+	cas.Fetch(ctx, s.store, ids, func(n int, o cas.Object) error {
+		if o.Size != files[places[n]].Size {
+			return nil
+		}
+		if _, err := io.Copy(io.Discard, cas.Until(ctx, o)); err != nil {
+			return nil
+		}
+		return again(places[n], true)
+	})
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return cas.Parallel(ctx, 0, len(files), func(_ context.Context, i int) error {
+		if done[i] {
+			return nil
+		}
+		return again(i, s.fresh[files[i].Digest])
+	})
 }
 
 // check reads a file to its end, if it hasn't been.
@@ -163,8 +214,8 @@ func (d inDir) look(ctx context.Context, _ *VerifyOptions, use func(*look) error
 		return err
 	}
 	defer space.Close()
-	s := &dirLook{fs: space.FS, in: &folders{space: space}, home: path.Dir(at), modes: runtime.GOOS != "windows"}
-	defer s.in.close()
+	s := &dirLook{fs: space.FS, in: folders.In(space), home: path.Dir(at), modes: runtime.GOOS != "windows"}
+	defer s.in.Close()
 	l := &look{getter: s, check: s.check, extra: s.extra}
 	f, err := s.fs.Open(at)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 
@@ -297,6 +298,60 @@ func TestVerifyStore(t *testing.T) {
 			t.Errorf("%s, inspecting, cancelled: %v", name, err)
 		}
 	}
+}
+
+// An ordered store shows many objects in its own order, up to the first that it lacks, and counts the others that it is asked for.
+type ordered struct {
+	cas.Getter
+	got atomic.Int64
+}
+
+func (o *ordered) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	o.got.Add(1)
+	return o.Getter.Get(ctx, id)
+}
+
+func (o *ordered) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.Object) error) error {
+	for i, id := range slices.Backward(ids) {
+		found, err := o.Getter.Get(ctx, id)
+		if err == nil {
+			err = visit(i, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestVerifyOrder: files are read in the order of the store, and not at all if they have just been put; items are read all the same.
+func TestVerifyOrder(t *testing.T) {
+	p := newPack(t)
+	clear(p.files)
+	clear(p.refs)
+	fresh := map[cas.Digest]bool{}
+	for i := range 20 {
+		text := fmt.Sprintf("text %d", i)
+		p.files[fmt.Sprintf("%02d.txt", i)] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+		fresh[cas.Sum([]byte(text))] = i != 3
+	}
+	p.make(manifest.FileList{}, alice)
+	store := &ordered{Getter: &p.store}
+	list, err := bundle.ReadStored(t.Context(), &p.store, p, p.list.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := verify(t, bundle.Given(list, store), p.options())
+	failures(t, "as it is", report)
+	if store.got.Load() != 0 || report.Good != 20 {
+		t.Errorf("%d of %d files are asked for one by one", store.got.Load(), report.Good)
+	}
+	lost := cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("text 3"))}
+	if err := p.store.Delete(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	failures(t, "missing", verify(t, bundle.Given(list, store), p.options()), `"03.txt": missing: `)
+	failures(t, "fresh", verify(t, bundle.Fresh(list, new(cas.Memory), fresh), p.options()), `"03.txt": missing: `)
 }
 
 // TestVerifyArchive changes the bytes in an archive.

@@ -203,12 +203,12 @@ func (r *Remote) Take(ctx context.Context, tag string, t Pull) (*bundle.Report, 
 	if err := t.Journal.Check(steps...); err != nil {
 		return nil, err
 	}
-	release, err := r.Image.Objects(ctx, objects(r.Bundle), t.Store, t.Spool)
+	fresh, release, err := r.Image.Objects(ctx, objects(r.Bundle), t.Store, t.Spool)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	report, err := bundle.Verify(ctx, bundle.Given(r.Bundle, t.Store), t.Verify)
+	report, err := bundle.Verify(ctx, bundle.Fresh(r.Bundle, t.Store, fresh), t.Verify)
 	if err == nil && !report.OK() {
 		err = &install.RefusedError{Report: report}
 	}

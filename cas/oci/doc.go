@@ -6,7 +6,7 @@
 //	place, err := oci.Open(ref, oci.Options{Transport: transport})
 //	pushed, err := place.Push(ctx, oci.Content{Document: body, Objects: objects, Source: store}, "1.4.0")
 //	image, err := place.Get(ctx, "1.4.0")
-//	err = image.Objects(ctx, objects, store, spool)
+//	fresh, release, err := image.Objects(ctx, objects, store, spool)
 //
 // Package format says how a manifest and its layers are written.
 //

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rye-build/rye/cas"
@@ -54,7 +55,7 @@ func (w *world) pull(ctx context.Context, p *Place, name, spool string) (*Image,
 		return nil, errors.New("another document")
 	}
 	var store cas.Memory
-	release, err := m.Objects(ctx, w.content.Objects, &store, spool)
+	_, release, err := m.Objects(ctx, w.content.Objects, &store, spool)
 	if err != nil {
 		return m, err
 	}
@@ -139,6 +140,63 @@ func TestPushPull(t *testing.T) {
 	}
 }
 
+// An ordered source shows many objects in its own order, and counts those that it is asked for one by one.
+type ordered struct {
+	cas.Getter
+	got, shown atomic.Int64
+	wrong      bool // in size
+}
+
+func (o *ordered) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	o.got.Add(1)
+	return o.Getter.Get(ctx, id)
+}
+
+func (o *ordered) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.Object) error) error {
+	o.shown.Add(1)
+	for i, id := range slices.Backward(ids) {
+		found, err := o.Getter.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if o.wrong {
+			found.Size++
+		}
+		if err := visit(i, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestPushOrder: small objects are read in the order of the store, many at once, and stand in layers as ever.
+func TestPushOrder(t *testing.T) {
+	t.Parallel()
+	var objects [][]byte
+	for i := range 50 {
+		objects = append(objects, noise(uint64(i), 400_000))
+	}
+	w := newWorld(t, append(objects, noise(99, 5<<20))...)
+	source := &ordered{Getter: &w.Memory}
+	p, err := Open(Reference{Dir: t.TempDir()}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := p.Push(t.Context(), w.content, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.content.Source = source
+	got, err := p.Push(t.Context(), w.content, "2")
+	if err != nil || got.Digest != want.Digest || source.got.Load() != 1 || source.shown.Load() != 2 {
+		t.Errorf("%+v, want %s; %d objects asked for, %d times many; %v", got, want.Digest, source.got.Load(), source.shown.Load(), err)
+	}
+	source.wrong = true
+	if _, err := p.Push(t.Context(), w.content, "3"); err == nil || !strings.Contains(err.Error(), "and the document says 400000") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestEmpty: a bundle without files has one layer of nothing.
 func TestEmpty(t *testing.T) {
 	t.Parallel()
@@ -152,7 +210,7 @@ func TestEmpty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := m.Objects(t.Context(), nil, &w.Memory, filepath.Join(t.TempDir(), "spool"))
+	_, release, err := m.Objects(t.Context(), nil, &w.Memory, filepath.Join(t.TempDir(), "spool"))
 	if err != nil {
 		t.Fatal(err)
 	}

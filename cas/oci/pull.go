@@ -178,18 +178,18 @@ type piece struct {
 }
 
 // Objects puts those objects into a store that it lacks. spool is a directory for layers that came and aren't used
-// yet, of this and of earlier calls; it is made if need be, and afterwards empty again. release lets go of what keeps the objects
-// from gc, and is called when they have a name.
-func (m *Image) Objects(ctx context.Context, objects []cas.Info, store Sink, spool string) (release func(), err error) {
-	f := &fetching{Image: m, store: store, spool: spool}
+// yet, of this and of earlier calls; it is made if need be, and afterwards empty again. fresh are the objects that came, whose
+// bytes were hashed as they were put. release lets go of what keeps the objects from gc, and is called when they have a name.
+func (m *Image) Objects(ctx context.Context, objects []cas.Info, store Sink, spool string) (fresh map[cas.Digest]bool, release func(), err error) {
+	f := &fetching{Image: m, store: store, spool: spool, fresh: map[cas.Digest]bool{}}
 	if err = f.all(ctx, objects); err != nil {
 		f.release()
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
-		return nil, m.place.about(m.Digest, err)
+		return nil, nil, m.place.about(m.Digest, err)
 	}
-	return f.release, nil
+	return f.fresh, f.release, nil
 }
 
 type fetching struct {
@@ -197,6 +197,7 @@ type fetching struct {
 	store   Sink
 	spool   string
 	batches []cas.Batch
+	fresh   map[cas.Digest]bool
 }
 
 func (f *fetching) release() {
@@ -502,17 +503,25 @@ func (u *unpacking) small(p piece) func([]byte) error {
 			if int64(len(buf)) < next[0].Size {
 				return nil
 			}
-			// Whatever it is, it is put under its own name, and here that has to be the one.
-			found := cas.Sum(buf)
-			if found != next[0].Digest {
-				return &cas.DamagedError{ID: next[0].ID, Found: found}
-			}
-			if _, err := u.batch.PutBytes(u.ctx, cas.Blob, buf); err != nil {
+			found, err := u.batch.PutBytes(u.ctx, cas.Blob, buf)
+			if err := u.arrived(next[0].ID, found, err); err != nil {
 				return err
 			}
 			next, buf = next[1:], buf[:0]
 		}
 	}
+}
+
+// arrived is called with what was put for an object. It is put under its own name, which has to be the right one: else the batch
+// isn't committed.
+func (u *unpacking) arrived(want cas.ID, found cas.Digest, err error) error {
+	if err == nil && found != want.Digest {
+		err = &cas.DamagedError{ID: want, Found: found}
+	}
+	if err == nil {
+		u.fresh[found] = true
+	}
+	return err
 }
 
 // large returns what takes the bytes of a large object.
@@ -521,7 +530,8 @@ func (u *unpacking) large(p piece) func([]byte) error {
 		r, w := io.Pipe()
 		u.pipe, u.done = w, make(chan error, 1)
 		go func() {
-			_, err := u.batch.Put(u.ctx, cas.Blob, cas.Verify(p.large, r))
+			found, err := u.batch.Put(u.ctx, cas.Blob, r)
+			err = u.arrived(p.large.ID, found.Digest, err)
 			r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 			u.done <- err
 		}()

@@ -123,7 +123,7 @@ func TestResume(t *testing.T) {
 		d.Mu.Lock()
 		d.Sent = 0
 		d.Mu.Unlock()
-		release, err := m.Objects(t.Context(), w.content.Objects, new(cas.Memory), spool)
+		_, release, err := m.Objects(t.Context(), w.content.Objects, new(cas.Memory), spool)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

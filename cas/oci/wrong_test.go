@@ -146,7 +146,7 @@ func TestWrong(t *testing.T) {
 			m, err := p.Get(t.Context(), "1")
 			var store cas.Memory
 			if err == nil {
-				_, err = m.Objects(t.Context(), w.content.Objects, &store, t.TempDir())
+				_, _, err = m.Objects(t.Context(), w.content.Objects, &store, t.TempDir())
 			}
 			if err == nil {
 				t.Fatal("it is believed")
@@ -256,7 +256,7 @@ func TestForeign(t *testing.T) {
 		d.Mu.Unlock()
 		m, err := p.Get(t.Context(), "bad")
 		if err == nil {
-			_, err = m.Objects(t.Context(), w.content.Objects, new(cas.Memory), t.TempDir())
+			_, _, err = m.Objects(t.Context(), w.content.Objects, new(cas.Memory), t.TempDir())
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

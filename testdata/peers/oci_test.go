@@ -63,7 +63,7 @@ func arrives(t *testing.T, p *ours.Place, name string, c ours.Content, done *our
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := m.Objects(t.Context(), c.Objects, new(cas.Memory), t.TempDir())
+	_, release, err := m.Objects(t.Context(), c.Objects, new(cas.Memory), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-package bundle
+// Package folders keeps directories open in which files of a bundle are looked at.
+package folders
 
 import (
 	"errors"
@@ -10,16 +11,19 @@ import (
 	"github.com/rye-build/rye/ai"
 )
 
-// folders are the directories in which files are being looked at. The files of a manifest are sorted, so that one file
+// Open are the directories of a space in which files are being looked at. The files of a manifest are sorted, so that one file
 // is mostly where the last one was: some directories stay open, and the way to a file, on which each step is looked at,
 // isn't gone for each of them. Many goroutines may use them.
-type folders struct {
+type Open struct {
 	space *ai.Space
 
 	mu     sync.Mutex
 	open   map[string]*folder
 	recent []string // the paths of those that are open, in the order in which they were opened
 }
+
+// In returns the directories of a space, none of them open.
+func In(space *ai.Space) *Open { return &Open{space: space} }
 
 type folder struct {
 	space *ai.Space
@@ -30,8 +34,8 @@ type folder struct {
 // maxFolders is how many stay open.
 const maxFolders = 16
 
-// at calls use with the directory in which a file should be, and its name there.
-func (o *folders) at(name string, use func(dir fs.FS, base string) error) error {
+// At calls use with the directory in which a file should be, and its name there.
+func (o *Open) At(name string, use func(dir fs.FS, base string) error) error {
 	dir := path.Dir(name)
 	if dir == "." {
 		return use(o.space.FS, name)
@@ -47,7 +51,7 @@ func (o *folders) at(name string, use func(dir fs.FS, base string) error) error 
 	return err
 }
 
-func (o *folders) enter(dir string) (*folder, error) {
+func (o *Open) enter(dir string) (*folder, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := o.open[dir]
@@ -70,7 +74,7 @@ func (o *folders) enter(dir string) (*folder, error) {
 	return f, nil
 }
 
-func (o *folders) leave(f *folder) {
+func (o *Open) leave(f *folder) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if f.users--; f.users == 0 && f.left {
@@ -79,7 +83,7 @@ func (o *folders) leave(f *folder) {
 }
 
 // forget closes a directory once it is unused.
-func (o *folders) forget(dir string) {
+func (o *Open) forget(dir string) {
 	f := o.open[dir]
 	delete(o.open, dir)
 	if f.left = true; f.users == 0 {
@@ -87,7 +91,8 @@ func (o *folders) forget(dir string) {
 	}
 }
 
-func (o *folders) close() {
+// Close closes all that are unused.
+func (o *Open) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, dir := range o.recent {
