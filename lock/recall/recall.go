@@ -5,7 +5,7 @@
 //
 // A Question names the trees that it is about: of a project rye.yaml, rye.lock and .ai, of the user's space all of it, in
 // both without what has no part in any answer (vendor, threads, outputs, keys, lockfiles). Their state is a digest over the
-// bytes and modes of every file. Package statcache says which files need not be read for it, and by which rules: a file
+// bytes and modes of every file and the names of all directories, those without files too. Package statcache says which files need not be read for it, and by which rules: a file
 // with the size, times, inode and mode of its record, which was written long before it was read. Everything else that
 // counts is in Under, which includes the binary and its library, and in the policies, lists and expiry of keys, which
 // package exam holds an answer against. So a file that was changed, replaced or made a link, a policy that was edited and
@@ -26,7 +26,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas"
@@ -81,18 +83,31 @@ func (q *Question) now(ctx context.Context) cas.Digest {
 	var files, read int64
 	defer func() { done(files, read) }()
 	for _, t := range q.Trees {
-		r, err := worktree.Import(ctx, hashing{}, t.Dir, worktree.Options{Cache: cache, Skip: t.skip})
+		var mu sync.Mutex
+		var dirs []string // a tree doesn't tell of empty ones
+		r, err := worktree.Import(ctx, hashing{}, t.Dir, worktree.Options{Cache: cache, Skip: func(path string, dir bool) bool {
+			if t.skip(path) {
+				return true
+			}
+			if dir {
+				mu.Lock()
+				dirs = append(dirs, path)
+				mu.Unlock()
+			}
+			return false
+		}})
 		if err != nil && !(t.Space && errors.Is(err, fs.ErrNotExist)) {
 			return cas.Digest{}
 		}
 		files, read = files+r.Files, read+r.Read
-		fmt.Fprintf(h, "%q %v %s\n", t.Dir, t.Space, r.ID.Digest)
+		slices.Sort(dirs)
+		fmt.Fprintf(h, "%q %v %s %q\n", t.Dir, t.Space, r.ID.Digest, dirs)
 	}
 	return h.Digest()
 }
 
 // skip leaves out what has no part in any answer.
-func (t *Tree) skip(path string, _ bool) bool {
+func (t *Tree) skip(path string) bool {
 	top, rest, below := strings.Cut(path, "/")
 	if !t.Space {
 		if top != workspace.MarkerDir {

@@ -81,16 +81,17 @@ func TestRecall(t *testing.T) {
 		change func(p *project)
 		same   bool
 	}{
-		"nothing":        {func(*project) {}, true},
-		"the vendored":   {func(p *project) { p.write(".ai/vendor/v", "w") }, true},
-		"other files":    {func(p *project) { p.write("src/x", "y"); p.write("README", "") }, true},
-		"an item":        {func(p *project) { p.write(".ai/tools/a.py", "onetwo") }, false},
-		"as many bytes":  {func(p *project) { p.write(".ai/tools/a.py", "eno") }, false},
-		"rye.yaml":       {func(p *project) { p.write("rye.yaml", "c") }, false},
-		"rye.lock":       {func(p *project) { p.write("rye.lock", "c") }, false},
-		"a new file":     {func(p *project) { p.write(".ai/knowledge/k.md", "k") }, false},
-		"a file is gone": {func(p *project) { p.must(os.Remove(p.at(".ai/tools/b.py"))) }, false},
-		"a mode":         {func(p *project) { p.must(os.Chmod(p.at(".ai/tools/a.py"), 0o755)) }, false},
+		"nothing":            {func(*project) {}, true},
+		"the vendored":       {func(p *project) { p.write(".ai/vendor/v", "w") }, true},
+		"other files":        {func(p *project) { p.write("src/x", "y"); p.write("README", "") }, true},
+		"an item":            {func(p *project) { p.write(".ai/tools/a.py", "onetwo") }, false},
+		"as many bytes":      {func(p *project) { p.write(".ai/tools/a.py", "eno") }, false},
+		"rye.yaml":           {func(p *project) { p.write("rye.yaml", "c") }, false},
+		"rye.lock":           {func(p *project) { p.write("rye.lock", "c") }, false},
+		"a new file":         {func(p *project) { p.write(".ai/knowledge/k.md", "k") }, false},
+		"a file is gone":     {func(p *project) { p.must(os.Remove(p.at(".ai/tools/b.py"))) }, false},
+		"an empty directory": {func(p *project) { p.must(os.Mkdir(p.at(".ai/Tools"), 0o755)) }, false},
+		"a mode":             {func(p *project) { p.must(os.Chmod(p.at(".ai/tools/a.py"), 0o755)) }, false},
 		"two files are swapped": {func(p *project) {
 			p.must(os.Rename(p.at(".ai/tools/a.py"), p.at("src/a")))
 			p.must(os.Rename(p.at(".ai/tools/b.py"), p.at(".ai/tools/a.py")))

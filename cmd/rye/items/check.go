@@ -4,13 +4,10 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/ai/check"
-	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/exec/thread/hook"
 )
 
 type checkRun struct {
@@ -36,17 +33,11 @@ func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (c *checkRun) check(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	v, err := spaces.OpenItems(ctx, a)
+	report, err := spaces.Check(ctx, a, c.Items...)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close()
-	checked, err := v.Check(ctx, []check.Rule{session.CheckConfig, hook.Check, graph.Check}, c.Items...)
-	if err != nil {
-		return nil, err
-	}
-	v.CountChecked(checked)
-	ans := checkAnswer{checked.Report()}
+	ans := checkAnswer{report}
 	if ans.Errors == 0 {
 		return ans, nil
 	}

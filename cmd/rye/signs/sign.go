@@ -73,7 +73,7 @@ func (s *SignAnswer) Text(t *cli.Terminal) {
 		}
 		t.Printf("%s %s as %s%s%s\n", verb, f.File, f.Name, beside, instead)
 	}
-	if len(s.Files) > 1 {
+	if s.Signed+s.Unchanged > 1 {
 		t.Note("%s %s; %d carried this signature already", verb, fault.Count(int64(s.Signed), "item"), s.Unchanged)
 	}
 }

@@ -61,11 +61,30 @@ func (c *SignRun) signItems(ctx context.Context, a *cli.App) (cli.Answer, error)
 
 // SignWithin is signItems with so many bytes of files in memory.
 func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.Answer, error) {
+	q, err := c.question(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if ans := c.again(ctx, a, q); ans != nil {
+		return ans, nil
+	}
 	v, err := c.open.open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	defer v.Close()
+	ans, err := c.signAll(ctx, a, v, most)
+	if ans == nil {
+		return nil, err // a nil pointer would not be a nil answer
+	}
+	if err == nil && !v.LeftOut() {
+		c.remember(ctx, q, ans)
+	}
+	return ans, err
+}
+
+// signAll signs what is selected.
+func (c *SignRun) signAll(ctx context.Context, a *cli.App, v *spaces.Items, most int64) (*SignAnswer, error) {
 	sel, err := c.selected(ctx, v)
 	if err != nil {
 		return nil, err
@@ -250,7 +269,7 @@ func oneCode(problems []check.Problem) fault.Code {
 }
 
 // finish signs what was taken and puts it in its place.
-func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
+func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	err := cas.Parallel(ctx, 0, len(s.all), func(ctx context.Context, i int) error {
 		if s.all[i].before == nil {
 			return nil

@@ -2,6 +2,7 @@ package spaces
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/rye-build/rye/ai"
@@ -46,11 +47,47 @@ func ItemsOf(ctx context.Context, w *places.Workspace) (*Items, error) {
 	return &Items{v, w.App, w}, nil
 }
 
+// Check checks the items that arguments name; without any, all that this user changes here. A good answer is given
+// again, without reading them, until something changes.
+func Check(ctx context.Context, a *cli.App, texts ...string) (*check.Report, error) {
+	w, err := places.OpenWorkspace(a)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	var q *places.Question
+	if len(texts) == 0 {
+		q = w.AskOfItems(ctx, "check", "")
+	}
+	var report *check.Report
+	if b, ok := q.Recall(ctx); ok && json.Unmarshal(b, &report) == nil {
+		return report, nil
+	}
+	v, err := ItemsOf(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Items.Close()
+	checked, err := v.Items.Check(ctx, rules(), texts...)
+	if err != nil {
+		return nil, err
+	}
+	v.CountChecked(checked)
+	report = checked.Report()
+	if b, err := json.Marshal(report); err == nil && report.Errors == 0 && !w.LeftOut() {
+		q.Keep(ctx, b)
+	}
+	return report, nil
+}
+
 // Close closes the spaces and the workspace.
 func (v *Items) Close() {
 	v.Items.Close()
 	v.from.Close()
 }
+
+// LeftOut reports whether something can't be seen, which the user was warned of.
+func (v *Items) LeftOut() bool { return v.from.LeftOut() }
 
 // Checker returns a checker with every rule that rye has.
 func (v *Items) Checker() *check.Checker {

@@ -85,6 +85,22 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 	return Signer{p, name}, nil
 }
 
+// KnownSigner is the public half of the key that SigningKey opens, if no passphrase is needed to know it.
+func KnownSigner(a *cli.App, name string) (key.Public, bool) {
+	if places.CheckKeyPlaces(a) != nil || name == "" && a.Env(cli.EnvKey) != "" {
+		return key.Public{}, false
+	}
+	dir, err := places.KeysDir(a)
+	if err == nil && name == "" {
+		name, err = dir.Default()
+	}
+	if err != nil {
+		return key.Public{}, false
+	}
+	p, err := dir.Public(name)
+	return p, err == nil
+}
+
 // KeySetting is the key that signs where none is named.
 func KeySetting(a *cli.App) cli.Setting {
 	if a.Env(cli.EnvKey) != "" {
