@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"testing"
 
 	"github.com/rye-build/rye/cas"
 )
@@ -59,6 +60,9 @@ func (v visiting) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o c
 // either end, with two bytes swapped, and others altogether. For large b it is a sample.
 func damages(b []byte) iter.Seq2[string, []byte] {
 	step := max(1, len(b)/500)
+	if testing.Short() {
+		step *= 10 // one goroutine, again and again
+	}
 	return func(yield func(string, []byte) bool) {
 		for i := 0; i < len(b); i += step {
 			flipped := bytes.Clone(b)

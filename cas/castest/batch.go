@@ -85,7 +85,7 @@ func (s *suite) batch(b cas.Batcher) {
 func (s *suite) batchRoundTrip(b cas.Batcher) {
 	batch := s.begin(b)
 	for _, c := range contents {
-		for i, n := range sizes {
+		for i, n := range sizes() {
 			if i%2 == 0 {
 				s.put(batch, cas.Blob, c.make(2, n))
 			} else {
@@ -99,7 +99,7 @@ func (s *suite) batchRoundTrip(b cas.Batcher) {
 	}
 	s.commit(batch)
 	for _, c := range contents {
-		for _, n := range sizes {
+		for _, n := range sizes() {
 			s.want(cas.Blob, c.make(2, n))
 		}
 	}
@@ -112,7 +112,7 @@ func (s *suite) batchDropped(b cas.Batcher) {
 	s.close(s.begin(b))
 	batch := s.begin(b)
 	var ids []cas.ID
-	for _, n := range sizes {
+	for _, n := range sizes() {
 		ids = append(ids, s.put(batch, cas.Blob, Random(4, n)).ID)
 	}
 	s.close(batch)
@@ -133,7 +133,7 @@ func (s *suite) batchFailingReader(b cas.Batcher) {
 	batch := s.begin(b)
 	s.putBytes(batch, cas.Blob, []byte("before"))
 	var ids []cas.ID
-	for _, n := range sizes {
+	for _, n := range sizes() {
 		data := Random(6, n)
 		if _, err := batch.Put(s.ctx, cas.Blob, failing(data)); !errors.Is(err, errReader) {
 			s.Fatalf("Put of %d bytes from a reader that fails then: error %v", n, err)

@@ -24,7 +24,7 @@ func visitor(f func(*suite, cas.Visitor)) func(*suite) {
 // objects puts many different objects of all sizes, in pieces, and returns them with some of them twice.
 func (s *suite) objects() (objects [][]byte, ids []cas.ID) {
 	objects = small(1, 1500)
-	for i, n := range sizes[1:] {
+	for i, n := range sizes()[1:] {
 		objects = append(objects, contents[i%2].make(1, n))
 	}
 	for part := 0; part < len(objects); part += 400 {

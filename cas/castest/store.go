@@ -17,10 +17,10 @@ func (s *suite) roundTrip() {
 	for _, c := range contents {
 		s.Run(c.name, func(t *testing.T) {
 			s := &suite{t, s.Store, t.Context()}
-			for _, n := range sizes {
+			for _, n := range sizes() {
 				s.put(s, cas.Blob, c.make(1, n))
 			}
-			for _, n := range sizes {
+			for _, n := range sizes() {
 				s.want(cas.Blob, c.make(1, n))
 			}
 		})
@@ -117,7 +117,7 @@ func failing(b []byte) io.Reader {
 }
 
 func (s *suite) failingReader() {
-	for _, n := range sizes {
+	for _, n := range sizes() {
 		b := Random(uint64(n), n)
 		if _, err := s.Put(s.ctx, cas.Blob, failing(b)); !errors.Is(err, errReader) {
 			s.Fatalf("Put of %d bytes from a reader that fails then: error %v", n, err)
@@ -129,8 +129,8 @@ func (s *suite) failingReader() {
 		}
 		s.want(cas.Blob, b)
 	}
-	if l, ok := s.Store.(cas.Lister); ok && len(s.all(l)) != len(sizes) {
-		s.Errorf("List gives %d objects, want %d", len(s.all(l)), len(sizes))
+	if l, ok := s.Store.(cas.Lister); ok && len(s.all(l)) != len(sizes()) {
+		s.Errorf("List gives %d objects, want %d", len(s.all(l)), len(sizes()))
 	}
 }
 
