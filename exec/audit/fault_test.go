@@ -111,7 +111,7 @@ var errBroken = errors.New("broken")
 func TestFaults(t *testing.T) {
 	for _, o := range []func(*Options){nil, required} {
 		for _, mode := range []string{"fails", "torn", "dies"} {
-			for fail := 0; ; fail++ {
+			for fail := 0; ; fail += sampled(1) {
 				dir := filepath.Join(t.TempDir(), "audit")
 				l := newLog(t, dir, o)
 				at, failed := 0, ""
@@ -295,7 +295,7 @@ func TestBroken(t *testing.T) {
 func TestPowerCut(t *testing.T) {
 	for _, o := range []func(*Options){nil, required} {
 		for _, lost := range []string{"gone", "nul", "kept", "half"} {
-			for cut := 0; ; cut++ {
+			for cut := 0; ; cut += sampled(1) {
 				dir := filepath.Join(t.TempDir(), "audit")
 				l := newLog(t, dir, o)
 				d := &machineState{t: t, files: map[string][]byte{}, names: map[string]bool{}}

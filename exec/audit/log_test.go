@@ -93,6 +93,14 @@ func newLog(t testing.TB, dir string, edit func(*Options)) *Log {
 
 func required(o *Options) { o.Required = true }
 
+// sampled is how far a test that does one thing at every place goes on: with -short further, since no goroutines meet in it.
+func sampled(step int) int {
+	if testing.Short() {
+		return 7 * step
+	}
+	return step
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -421,7 +429,11 @@ func TestHeadMade(t *testing.T) {
 	l := newLog(t, made, nil)
 	run(t, l, "a")
 	must(t, l.Close(t.Context()))
-	for round := range 2000 {
+	rounds := 2000
+	if testing.Short() {
+		rounds = 400
+	}
+	for round := range rounds {
 		dir := filepath.Join(made, fmt.Sprint(round))
 		must(t, os.Mkdir(dir, 0o700))
 		var readers sync.WaitGroup

@@ -165,7 +165,7 @@ func TestPruneForged(t *testing.T) {
 	last := int64(len(lines(good)))
 	kept := strings.TrimSuffix(filepath.Base(segmentsOf(t, made)[0]), ".jsonl")
 	sum := len(good) - len(lines(good)[last-1])
-	for i := sum; i < len(good)-1; i += 3 {
+	for i := sum; i < len(good)-1; i += sampled(3) {
 		b := bytes.Clone(good)
 		b[i] ^= 1 << (i % 7)
 		write(t, headPath(made), b)

@@ -214,7 +214,11 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := client(t)
-			for range 2 {
+			calls := 2
+			if testing.Short() && !want.again {
+				calls = 1 // another server would answer
+			}
+			for range calls {
 				a := calling(t, d, "echo", nil, "hostile", name)
 				if want.ended == "timeout" {
 					a.Sandbox.Limits.Wall = 100 * time.Millisecond

@@ -30,7 +30,7 @@ func (w *world) failure(what string, p *provider.Provider, stream bool) *provide
 func TestWrongMedia(t *testing.T) {
 	s := modeltest.New(t)
 	w := library(t, s)
-	for _, name := range shipped {
+	for _, name := range someShipped() {
 		p := w.provider("rye/agent/providers/" + name)
 		for _, stream := range []bool{false, true} {
 			for _, turn := range []modeltest.Turn{
@@ -52,13 +52,12 @@ func TestWrongMedia(t *testing.T) {
 
 // TestEndless: an answer that doesn't end is cut off at the limit of an answer, and is none.
 func TestEndless(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with the race detector each takes ten seconds, and the goroutines are those of TestStreamEnds")
+	}
 	s := modeltest.New(t)
 	w := library(t, s)
-	names := shipped
-	if testing.Short() { // with the race detector each takes ten seconds, and goroutines meet alike
-		names = names[:1]
-	}
-	for _, name := range names {
+	for _, name := range shipped {
 		p := w.provider("rye/agent/providers/" + name)
 		s.Add(modeltest.Turn{Text: strings.Repeat("and so on ", 100_000), Endless: true})
 		if f := w.failure("endless", p, true); f.Type != "AnswerError" && f.Type != "LimitError" {
@@ -71,7 +70,7 @@ func TestEndless(t *testing.T) {
 func TestRedirect(t *testing.T) {
 	s, other := modeltest.New(t), modeltest.New(t, modeltest.Turn{Text: "Got it."})
 	w := library(t, s)
-	for _, name := range shipped {
+	for _, name := range someShipped() {
 		p := w.provider("rye/agent/providers/" + name)
 		for _, stream := range []bool{false, true} {
 			s.Add(modeltest.Turn{Redirect: other.URL + "/v1/messages"})
@@ -109,7 +108,7 @@ func TestRetryAfter(t *testing.T) {
 func TestKeyEchoed(t *testing.T) {
 	s := modeltest.New(t)
 	w := library(t, s)
-	for _, name := range shipped {
+	for _, name := range someShipped() {
 		p := w.provider("rye/agent/providers/" + name)
 		for _, stream := range []bool{false, true} {
 			s.Add(modeltest.Turn{Status: 401, Message: "invalid key " + secret + ", Bearer " + secret})
@@ -127,7 +126,7 @@ func TestKeyEchoed(t *testing.T) {
 func TestLyingUsage(t *testing.T) {
 	s := modeltest.New(t)
 	w := library(t, s)
-	for _, name := range shipped {
+	for _, name := range someShipped() {
 		p := w.provider("rye/agent/providers/" + name)
 		for _, usage := range []wire.Usage{
 			{Input: 1<<53 - 1, Output: 1<<53 - 1}, {Input: 1, Output: 1, CacheRead: 1<<53 - 1}, {Output: 1, Reasoning: 1},

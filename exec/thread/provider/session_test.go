@@ -259,7 +259,7 @@ func TestUsage(t *testing.T) {
 		`{"input_tokens": 5, "output_tokens": 5, "cache_read_input_tokens": -3, "input_tokens_details": {"cached_tokens": 9}, ` +
 			`"prompt_tokens": 5, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9}, "promptTokenCount": 5, "cachedContentTokenCount": 9}`,
 	} {
-		for _, name := range shipped {
+		for _, name := range someShipped() {
 			for _, stream := range []bool{false, true} {
 				s.Add(modeltest.Turn{Text: "yes", RawUsage: raw})
 				p := w.provider("rye/agent/providers/" + name)

@@ -28,6 +28,14 @@ const secret = "sk-a-key-for-tests-5f3c9b21"
 // shipped are the providers of the library.
 var shipped = []string{"anthropic", "gemini", "local", "openai", "openai_responses"}
 
+// someShipped are the shipped providers of a test in which goroutines meet alike for all: two with -short.
+func someShipped() []string {
+	if testing.Short() {
+		return []string{"anthropic", "openai"}
+	}
+	return shipped
+}
+
 // A world is a project of Alice with providers, and a session of it.
 type world struct {
 	t     testing.TB
