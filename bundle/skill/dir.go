@@ -1,10 +1,12 @@
 package skill
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -89,6 +91,56 @@ func (s dirSource) one(e *entry) error {
 		return err
 	} else if err != nil || n > 0 || more != io.EOF {
 		return fault.New(fault.Conflict, "%q changed while it was read", e.path).On("file", e.path)
+	}
+	return nil
+}
+
+// WriteDir writes the files of a skill into a new folder, which is there once it is whole.
+func WriteDir(dir string, files []File) error {
+	missing := func() error {
+		_, err := os.Lstat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		}
+		return fault.New(fault.Validation, "%q exists already", dir).From(fs.ErrExist).On("file", dir).On("reason", "exists").Because("nothing was written")
+	}
+	up := filepath.Dir(dir)
+	err := missing()
+	if err == nil {
+		err = os.MkdirAll(up, 0o777)
+	}
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(up, ".rye-tmp-skill-"+rand.Text()) // a name that no tree takes in
+	if err := os.Mkdir(tmp, 0o777); err != nil {
+		return err
+	}
+	if err = writeInto(tmp, files); err == nil {
+		err = missing() // an empty directory would be replaced
+	}
+	if err == nil {
+		err = os.Rename(tmp, dir)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(tmp))
+	}
+	return osfile.SyncDirectory(up)
+}
+
+func writeInto(dir string, files []File) error {
+	d, err := osfile.OpenDir(dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for i := range files {
+		if err := d.Write(files[i].Path, files[i].perm(), true, files[i].Bytes); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -189,13 +188,19 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 			return nil, fault.New(fault.Validation, "%q belongs to %s, for the client %q", f.Path, was.Ref, was.Client).On("file", f.Path).
 				Because("nothing was written").Try("rye export " + exportVerb(was.Ref) + " " + fault.Quote(was.Ref) + " --to " + was.Client + " --remove")
 		}
+		if p.makesWay(f.Path, pair) { // a file for a directory, or the other way round
+			if names, _ := p.unlisted(f.Path); len(names) > 0 {
+				return nil, exists(names[0])
+			}
+			write, next[f.Path] = append(write, f), l
+			continue
+		}
 		have, there, err := p.digest(f.Path)
 		switch {
 		case err != nil:
 			return nil, err
 		case there && !listed:
-			return nil, fault.New(fault.Validation, "%q exists already, and rye didn't write it", f.Path).On("file", f.Path).On("reason", "exists").
-				Because("nothing was written")
+			return nil, exists(f.Path)
 		case there && have != was.Digest && have != l.Digest:
 			edited = append(edited, f.Path)
 		}
@@ -232,6 +237,7 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 		return written, nil
 	}
 	p.sweep(next)
+	p.sweep(p.In)
 	// Removed first: a list that names what is gone can be made true again, and one that lacks what is there can't.
 	for _, name := range gone {
 		if err := p.dir.Remove(name); err != nil {
@@ -242,15 +248,25 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 		return nil, err
 	}
 	for _, f := range write {
-		mode := fs.FileMode(0o644)
-		if f.Exec {
-			mode = 0o755
-		}
-		if err := p.dir.Write(f.Path, mode, true, f.Bytes); err != nil {
+		if err := p.dir.Write(f.Path, f.perm(), true, f.Bytes); err != nil {
 			return nil, err
 		}
 	}
 	return written, nil
+}
+
+// makesWay reports whether a file of the item is in the way of another one that it gets.
+func (p *Place) makesWay(name string, pair Pair) bool {
+	for other, l := range p.In {
+		if (Pair{l.Ref, l.Client}) == pair && (strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func exists(name string) error {
+	return fault.New(fault.Validation, "%q exists already, and rye didn't write it", name).On("file", name).On("reason", "exists").Because("nothing was written")
 }
 
 // exportVerb is the command that exports an item.
@@ -447,32 +463,4 @@ func (d *Difference) Hint() []string {
 		return []string{"ls -ld " + fault.Quote(d.File)}
 	}
 	return []string{again}
-}
-
-// WriteDir writes the files of a skill into a new folder.
-func WriteDir(dir string, files []File) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fault.New(fault.Validation, "%q exists already", dir).From(err).On("file", dir).On("reason", "exists").Because("nothing was written")
-		}
-		return err
-	}
-	d, err := osfile.OpenDir(dir, 0o777)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	for _, f := range files {
-		mode := fs.FileMode(0o644)
-		if f.Exec {
-			mode = 0o755
-		}
-		if err := d.Write(f.Path, mode, true, f.Bytes); err != nil {
-			return errors.Join(err, os.RemoveAll(dir))
-		}
-	}
-	return nil
 }

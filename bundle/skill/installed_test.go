@@ -166,6 +166,25 @@ func TestKeep(t *testing.T) {
 	if _, err := p.Install(pair, []File{{Path: ".claude/commands/../../x"}}, false); err == nil {
 		t.Fatal("a path led outside")
 	}
+	// A directory that becomes a file goes only if nothing else is in it.
+	pair = Pair{"tool:skills/greet/skill", "claude"}
+	if _, err := p.Install(pair, []File{{Path: ".claude/skills/greet/lib/a"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	theirs := filepath.Join(root, ".claude", "skills", "greet", "lib", "theirs")
+	if err := os.WriteFile(theirs, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := []File{{Path: ".claude/skills/greet/lib"}}
+	if _, err := p.Install(pair, next, false); fault.Of(err).Details["file"] != ".claude/skills/greet/lib/theirs" {
+		t.Fatal(err)
+	}
+	if err := os.Remove(theirs); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Install(pair, next, false); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestList: the format, and what is none.

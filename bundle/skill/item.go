@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/value"
 )
 
 // Dir is where the files of a skill are, beside its tool; Tool is that tool's name.
@@ -109,6 +111,18 @@ func (s *Skill) ToolText(category string, o Origin) []byte {
 	b.WriteString("config:\n  command: cat\n  args: [\"{anchor_path}/" + Dir + "/{path}\"]\n  timeout: 30\nanchor:\n  enabled: true\n" +
 		"  mode: always\n  root: tool_dir\n")
 	return []byte(b.String())
+}
+
+// ReadOrigin returns where the skill of a tool came from; false if it isn't one that ToolText wrote.
+func ReadOrigin(tool []byte) (from string, ok bool) {
+	v, _ := parse.YAML(tool, value.Pos{Line: 1, Column: 1})
+	if kind := v.Get("tool_type"); kind == nil || kind.Text != "skill" || v.Get("origin") == nil {
+		return "", false
+	}
+	if at := v.Get("origin").Get("from"); at != nil {
+		from = at.Text
+	}
+	return from, true
 }
 
 // DirectiveText is the text of the directive that runs a skill.

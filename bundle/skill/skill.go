@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -34,6 +35,14 @@ func (f *File) Mode() cas.Mode {
 		return cas.Exec
 	}
 	return cas.File
+}
+
+// perm returns the permissions that the file gets.
+func (f *File) perm() fs.FileMode {
+	if f.Exec {
+		return 0o755
+	}
+	return 0o644
 }
 
 // A Skill is a folder that was read.

@@ -12,7 +12,7 @@ func Commands() []cli.Command {
 				"chooses some. The skill NAME becomes tool:skills/NAME/skill, which has all of its files as they were, and directive:skills/NAME " +
 				"(with _ for -), which runs its text. --as changes the category skills.\n\nrye shows what each skill would be able to touch: the tools that it wants " +
 				"allowed, its scripts and their interpreters, hosts, paths and secrets that they name. It runs none of them, and signs nothing: " +
-				"read it, then sign it.\n\nA skill with a link, a path that isn't portable, hidden characters or malformed front matter is " +
+				"read it, then sign it.\n\nA skill that is there in another version is replaced after a yes. A skill with a link, a path that isn't portable, hidden characters or malformed front matter is " +
 				"refused, and nothing is written. See rye docs skills.\n\nExamples:\n\n    rye import skill ./pdf-forms\n" +
 				"    rye import skill skills.zip --only pdf-forms --dry-run\n    rye import skill https://example.com/skills.tar.gz --as acme",
 			New: func() cli.Runner { return new(importSkillRun) }, Schema: "import-skill/1", Output: &importAnswer{},
@@ -20,7 +20,7 @@ func Commands() []cli.Command {
 		{
 			Path: "import agents", Quiet: true, Group: "exchange", Help: "Import AGENTS.md as a knowledge item.",
 			More: "The text of FILE, AGENTS.md or one like it, becomes knowledge:agents behind metadata, byte for byte. --as changes the id. Agents " +
-				"find it by rye search.\n\nExamples:\n\n    rye import agents AGENTS.md\n    rye import agents services/api/AGENTS.md --as acme/api",
+				"find it by rye search. One that is there and differs is replaced after a yes.\n\nExamples:\n\n    rye import agents AGENTS.md\n    rye import agents services/api/AGENTS.md --as acme/api",
 			New: func() cli.Runner { return new(importAgentsRun) }, Schema: "import-agents/1", Output: &importAgentsAnswer{},
 		},
 		{Path: "export", Group: "exchange", Help: "Export skills and directives."},

@@ -1,18 +1,14 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
-	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/bundle/skill"
@@ -21,8 +17,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/lock/web"
 )
@@ -47,15 +41,21 @@ type imported struct {
 	License   string        `json:"license"`
 	Tool      string        `json:"tool"`
 	Directive string        `json:"directive"`
-	Files     []string      `json:"files"` // written, or would be; empty if all was there
+	Files     []string      `json:"files"`   // written, or would be; empty if all was there
+	Removed   []string      `json:"removed"` // of the version that was there, or would be
 	LeftOut   []string      `json:"left_out"`
 	Touches   skill.Touches `json:"touches"`
+
+	replaces bool
 }
 
 // Text implements cli.Answer.
 func (m *importAnswer) Text(t *cli.Terminal) {
-	verb := cli.DryVerb(m.DryRun, "imported", "would import")
 	for _, s := range m.Skills {
+		verb := cli.DryVerb(m.DryRun, "imported", "would import")
+		if s.replaces {
+			verb = cli.DryVerb(m.DryRun, "replaced", "would replace")
+		}
 		license := s.License
 		if license == "" {
 			license = "no licence"
@@ -83,6 +83,7 @@ func (m *importAnswer) Text(t *cli.Terminal) {
 		show("paths", s.Touches.Paths)
 		show("secrets", s.Touches.Variables)
 		show("left out", s.LeftOut)
+		show("removed", s.Removed)
 	}
 }
 
@@ -115,8 +116,8 @@ func (c *importSkillRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		}
 		ans.Skills = append(ans.Skills, m)
 	}
-	if c.DryRun {
-		return ans, nil
+	if err := w.confirm(ctx, a); err != nil || c.DryRun {
+		return ans, err
 	}
 	if err := w.write(ctx); err != nil {
 		return nil, err
@@ -190,30 +191,38 @@ func (c *importSkillRun) chosen(all []*skill.Skill) ([]*skill.Skill, error) {
 func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, from, digest string) (m imported, err error) {
 	tool, directive := skill.Refs(c.As, s.Name)
 	m = imported{Name: s.Name, Path: s.Path, License: s.License, Tool: tool.String(), Directive: directive.String(),
-		Files: []string{}, LeftOut: append([]string{}, s.LeftOut...), Touches: s.Touches()}
+		Files: []string{}, Removed: []string{}, LeftOut: append([]string{}, s.LeftOut...), Touches: s.Touches()}
 	var files []tree.File
 	dir := path.Join("tools", path.Dir(tool.ID), skill.Dir)
 	known := map[string]bool{path.Join("tools", tool.ID+".yaml"): true}
 	for _, f := range s.Files {
+		known[path.Join(dir, f.Path)] = true
+	}
+	w.begin(s.Name)
+	if err := w.only(path.Dir(dir), dir, known, &m.Removed); err != nil {
+		return m, err
+	}
+	for _, f := range s.Files {
 		d := cas.Sum(f.Bytes)
 		files = append(files, tree.File{Path: f.Path, Mode: f.Mode(), Raw: d, Stripped: d})
-		known[path.Join(dir, f.Path)] = true
 		if err := w.addFile(path.Join(dir, f.Path), f.Bytes, f.Exec, &m.Files); err != nil {
 			return m, err
 		}
-	}
-	if err := w.only(path.Dir(dir), known); err != nil {
-		return m, err
 	}
 	t, err := tree.New(files)
 	if err != nil {
 		return m, err
 	}
 	o := skill.Origin{From: from, Archive: digest, Path: s.Path, Files: t.Digest.String()}
-	if err := w.addItem(ctx, tool, ".yaml", s.ToolText(c.As, o), &m.Files); err != nil {
-		return m, err
+	err = w.addItem(ctx, tool, ".yaml", s.ToolText(c.As, o), &m.Files, func(old []byte) (ok bool) {
+		w.group().from, ok = skill.ReadOrigin(old)
+		return ok
+	})
+	if err == nil {
+		err = w.addItem(ctx, directive, ".md", s.DirectiveText(c.As), &m.Files, func(old []byte) bool { return bytes.Contains(old, []byte(tool.ID)) })
 	}
-	return m, w.addItem(ctx, directive, ".md", s.DirectiveText(c.As), &m.Files)
+	m.replaces = w.replaces()
+	return m, err
 }
 
 type importAgentsRun struct {
@@ -255,12 +264,13 @@ func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	defer w.close()
 	var files []string
-	if err := w.addItem(ctx, ref, ".md", skill.AgentsText(ref, "Instructions for agents: "+path.Base(name), b), &files); err != nil {
+	w.begin(ref.String())
+	if err := w.addItem(ctx, ref, ".md", skill.AgentsText(ref, "Instructions for agents: "+path.Base(name), b), &files, func([]byte) bool { return true }); err != nil {
 		return nil, err
 	}
 	ans := &importAgentsAnswer{Ref: ref.String(), File: w.name(path.Join("knowledge", ref.ID+".md")), From: path.Base(name), Digest: cas.Sum(b).String(), DryRun: c.DryRun}
-	if c.DryRun {
-		return ans, nil
+	if err := w.confirm(ctx, a); err != nil || c.DryRun {
+		return ans, err
 	}
 	if err := w.write(ctx); err != nil {
 		return nil, err
@@ -271,166 +281,4 @@ func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	a.Term.Note("it is not signed: rye sign %s, then rye lock", fault.Quote(ref.String()))
 	return ans, nil
-}
-
-// A writer writes new items of the project with the files beside them: all of them or, of what fails before, none.
-type writer struct {
-	v      *spaces.Items
-	space  *ai.Space
-	unlock func()
-	files  []newFile // items last
-}
-
-type newFile struct {
-	path string
-	b    []byte
-	exec bool
-	item bool
-	ref  model.Ref
-}
-
-func openWriter(ctx context.Context, a *cli.App, dry bool) (*writer, error) {
-	root, err := places.Paths(a).OpenProject()
-	if err != nil {
-		return nil, err
-	}
-	w := &writer{unlock: func() {}}
-	if !dry {
-		if w.unlock, err = places.Alone(ctx, a, false); err != nil {
-			return nil, err
-		}
-	}
-	if w.v, err = spaces.OpenItems(ctx, a); err != nil {
-		w.unlock()
-		return nil, err
-	}
-	if w.space = w.v.Project; w.space == nil {
-		w.space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: root.DotAI(), FS: os.DirFS(root.DotAI())}
-	}
-	return w, nil
-}
-
-func (w *writer) close() {
-	w.v.Close()
-	w.unlock()
-}
-
-func (w *writer) name(p string) string { return w.v.Name(w.space, p) }
-
-// addFile plans a file. One that is there with the same bytes stays; one with others is refused.
-func (w *writer) addFile(p string, b []byte, exec bool, into *[]string) error {
-	old, err := fs.ReadFile(w.space.FS, p)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		w.files = append(w.files, newFile{path: p, b: b, exec: exec})
-		*into = append(*into, w.name(p))
-		return nil
-	case err != nil:
-		return err
-	case string(old) != string(b):
-		return w.exists(p)
-	}
-	mode, err := lock.ModeOf(w.space, p)
-	if err == nil && (mode == cas.Exec) != exec && runtime.GOOS != "windows" {
-		return w.exists(p)
-	}
-	return err
-}
-
-// only refuses files in a directory that aren't among those planned or known: they would become part of the skill.
-func (w *writer) only(dir string, known map[string]bool) error {
-	err := fs.WalkDir(w.space.FS, dir, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !known[p] {
-			return fault.New(fault.Validation, "%q is there already, and would become part of the skill", w.name(p)).Because("nothing was written").
-				On("reason", "exists").On("file", w.name(p))
-		}
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func (w *writer) exists(p string) error {
-	return fault.New(fault.Validation, "%q exists already, with other bytes or another mode", w.name(p)).Because("nothing was written").
-		On("reason", "exists").On("file", w.name(p)).Try("rye ls")
-}
-
-// addItem plans an item, which must be a valid one. One that is there is left if it has the same text but for signatures.
-func (w *writer) addItem(ctx context.Context, ref model.Ref, ext string, b []byte, into *[]string) error {
-	k, err := w.v.CheckKind(ref.Kind)
-	if err != nil {
-		return err
-	}
-	if parsed, err := model.ParseRef(ref.String()); err != nil || parsed != ref {
-		return items.BadRef(ref.String(), err)
-	}
-	file, err := w.v.PathFor(ref, ext)
-	if err != nil {
-		return fault.Wrap(err, "%q can't be written", ref).On("ref", ref.String())
-	}
-	it := edit.Draft(ai.File{Ref: ref, Kind: k, Space: w.space, Path: file}, b)
-	if it.Broken != nil {
-		return fault.Wrap(it.Broken, "the text of %q has signature lines of rye", ref).On("ref", ref.String())
-	}
-	if !it.Model.Marked || it.Model.Invalid() {
-		return w.v.Invalid(it, w.name(file))
-	}
-	if old, err := fs.ReadFile(w.space.FS, file); err == nil {
-		was := edit.Draft(it.File, old)
-		if was.Broken == nil && was.Stripped == it.Stripped {
-			return nil
-		}
-		f := w.exists(file).(*fault.Error)
-		f.Hint = []string{"rye rm " + fault.Quote(ref.String())}
-		return f
-	}
-	if err := w.v.CheckFree(ctx, ref, w.space); err != nil {
-		return err
-	}
-	if err := w.v.CheckDraft(ctx, it); err != nil {
-		return err
-	}
-	w.files = append(w.files, newFile{path: file, b: b, item: true, ref: ref})
-	*into = append(*into, w.name(file))
-	return nil
-}
-
-// write writes what was planned, items behind the files that they need. What fails takes away what was written.
-func (w *writer) write(ctx context.Context) (err error) {
-	d, err := edit.OpenDir(w.space.Dir, w.space.Level)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	var done []string
-	defer func() {
-		if err == nil {
-			return
-		}
-		for _, p := range slices.Backward(done) {
-			err = errors.Join(err, d.Remove(p))
-		}
-	}()
-	for _, item := range []bool{false, true} {
-		for _, f := range w.files {
-			if f.item != item {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := d.Write(f.path, edit.Mode(f.exec), true, f.b); err != nil {
-				return err
-			}
-			done = append(done, f.path)
-		}
-	}
-	for _, f := range w.files {
-		if f.item {
-			w.v.WarnTrees(ctx, w.space, f.path, f.ref)
-		}
-	}
-	return nil
 }
