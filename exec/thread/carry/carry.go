@@ -172,7 +172,7 @@ func (w *work) read(ctx context.Context) error {
 	run := fault.Command("rye run", w.row.Directive)
 	switch {
 	case w.started.Kind != "directive":
-		return fault.New(fault.Validation, "the thread %s is a run of a graph, which no message continues", id).On("thread", id)
+		return fault.New(fault.Validation, "the thread %s is a run of a graph, which no message continues", id).On("thread", id).Try(run)
 	case w.started.Model == models.Replayed:
 		return fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model", id).On("thread", id).Try(run)
 	case len(w.messages) == 0:
