@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/approval/approvaltest"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
 
@@ -27,12 +28,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = booktest.Must
 
 // A trail is what the audit log has.
 type trail struct {
@@ -141,16 +137,7 @@ func TestFormat(t *testing.T) {
 	make(func(r *approval.Request) {
 		r.Kind, r.Ref, r.Text, r.Risk, r.Lines, r.Params, r.Shown = approval.Gate, "tool:acme/flow", "Deploy to production?", "", nil, r.Set, r.Set
 	})
-	got, err := os.ReadFile(filepath.Join(state, "approvals", "requests"))
-	must(t, err)
-	golden := filepath.Join("../../testdata/vectors/exec/approval", "requests")
-	if *update {
-		must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-		must(t, os.WriteFile(golden, got, 0o644))
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
-	}
+	booktest.Golden(t, filepath.Join(state, "approvals", "requests"), filepath.Join("../../testdata/vectors/exec/approval", "requests"), *update)
 	var steps []string
 	for _, s := range log.steps {
 		steps = append(steps, fmt.Sprintf("%s %s %s %s", s.Request[35:], s.State, s.By, s.Through))

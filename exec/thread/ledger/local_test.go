@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/ledger/ledgertest"
 )
@@ -19,12 +19,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = booktest.Must
 
 func open(t testing.TB, path string) *ledger.Local {
 	l := ledger.In(path, nil)
@@ -49,16 +44,7 @@ func TestFormat(t *testing.T) {
 	must(t, l.Do(t.Context(), ledger.Open(step, plan, 1, &part, noon)))
 	must(t, l.Do(t.Context(), ledger.Reserve(step, 1, "1.1", 12_000_000)))
 	must(t, l.Do(t.Context(), ledger.Settle(step, 1, "1.1", 3_400_000), ledger.Close(step, 1, noon)))
-	got, err := os.ReadFile(path)
-	must(t, err)
-	golden := filepath.Join("../../../testdata/vectors/exec/thread/ledger", "ledger")
-	if *update {
-		must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-		must(t, os.WriteFile(golden, got, 0o644))
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
-	}
+	booktest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/ledger", "ledger"), *update)
 }
 
 // TestShorter: a ledger that has grown is made shorter, and says the same, to those who have it open too.

@@ -2,53 +2,35 @@ package ledger_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 )
 
 // A racer is a process that takes from a budget what it can get.
 type racer struct {
-	Path    string
-	Child   string
-	Rounds  int
-	Dies    int // before which change of the file it kills itself; 0 for never
-	Changes int `json:"-"`
+	Path   string
+	Child  string
+	Rounds int
 }
 
 func TestMain(m *testing.M) {
-	text := os.Getenv("RYE_TEST_RACER")
-	if text == "" {
-		os.Exit(m.Run())
-	}
-	var r racer
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		panic(err)
-	}
-	os.Exit(r.run())
+	os.Exit(booktest.Main(m, os.Getenv(booktest.Variable), os.Stdin, os.Stdout, racer.run))
 }
 
-// run opens an account below x, makes calls of 7 that cost 5, and prints what it has spent.
-func (r *racer) run() int {
+// run opens an account below x, makes calls of 7 that cost 5, and returns what it has spent.
+func (r racer) run(hook journal.Hook) (string, error) {
 	ctx := context.Background()
-	l := ledger.In(r.Path, func(op, path string, b []byte) error {
-		if r.Changes++; r.Dies > 0 && r.Changes == r.Dies {
-			self, _ := os.FindProcess(os.Getpid())
-			self.Kill()
-			select {}
-		}
-		return nil
-	})
+	l := ledger.In(r.Path, hook)
 	budget, spent := int64(35), int64(0)
 	if l.Do(ctx, ledger.Open(r.Child, "x", 1, &budget, noon)) != nil {
-		fmt.Print(0)
-		return 0
+		return "0", nil
 	}
 	for n := range r.Rounds {
 		call := fmt.Sprint(n)
@@ -56,28 +38,11 @@ func (r *racer) run() int {
 			break
 		}
 		if err := l.Do(ctx, ledger.Settle(r.Child, 1, call, 5)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return "", err
 		}
 		spent += 5
 	}
-	if err := l.Do(ctx, ledger.Close(r.Child, 1, noon)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	fmt.Print(spent)
-	return 0
-}
-
-func (r racer) command(t testing.TB) *exec.Cmd {
-	t.Helper()
-	text, err := json.Marshal(r)
-	must(t, err)
-	self, err := os.Executable()
-	must(t, err)
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), "RYE_TEST_RACER="+string(text))
-	return cmd
+	return fmt.Sprint(spent), l.Do(ctx, ledger.Close(r.Child, 1, noon))
 }
 
 // TestProcesses: 100 processes that take from one budget at once, some of them killed with -9, never spend a nano-dollar more
@@ -96,16 +61,16 @@ func TestProcesses(t *testing.T) {
 	said := map[string]int64{}
 	places := make(chan struct{}, 25) // at once: the machine has to have room for them
 	for i := range processes {
-		r := racer{Path: path, Child: fmt.Sprint("c", i), Rounds: 6}
+		r, dies := racer{Path: path, Child: fmt.Sprint("c", i), Rounds: 6}, 0
 		if i%5 == 0 {
-			r.Dies = 1 + i/5
+			dies = 1 + i/5
 		}
-		cmd := r.command(t)
+		cmd := booktest.Command(t, r, dies)
 		group.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
 			out, err := cmd.Output()
-			if err != nil && (r.Dies == 0 || cmd.ProcessState.ExitCode() != -1) {
+			if err != nil && (dies == 0 || cmd.ProcessState.ExitCode() != -1) {
 				t.Errorf("%s: %v, %s", r.Child, err, out)
 				return
 			}
@@ -156,7 +121,7 @@ func TestKilledWriting(t *testing.T) {
 		l := open(t, path)
 		all := int64(100)
 		must(t, l.Do(t.Context(), ledger.Open("x", "", 1, &all, noon)))
-		cmd := racer{Path: path, Child: "c", Rounds: 2, Dies: n}.command(t)
+		cmd := booktest.Command(t, racer{Path: path, Child: "c", Rounds: 2}, n)
 		err := cmd.Run()
 		if killed := cmd.ProcessState.ExitCode() == -1; !killed {
 			must(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/registry/registrytest"
 )
@@ -19,12 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = booktest.Must
 
 func open(t testing.TB, path string) *registry.Local {
 	l := registry.Open(path, func() time.Time { return noon }, nil)
@@ -62,16 +58,7 @@ func TestFormat(t *testing.T) {
 	must(t, l.Create(t.Context(), row, 0))
 	must(t, l.Create(t.Context(), &child, 1))
 	must(t, l.Set(t.Context(), row.ID, 0, registry.Continued, child.ID))
-	got, err := os.ReadFile(path)
-	must(t, err)
-	golden := filepath.Join("../../../testdata/vectors/exec/thread/registry", "registry")
-	if *update {
-		must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-		must(t, os.WriteFile(golden, got, 0o644))
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
-	}
+	booktest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/registry", "registry"), *update)
 }
 
 // TestDead: a driver is this process until it has ended, and no other with its number.

@@ -3,17 +3,16 @@ package registry_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
 
@@ -23,37 +22,15 @@ type racer struct {
 	Child      string
 	Parent     string
 	Spawns     int64
-	Dies       int // before which change of the file it kills itself; 0 for never
 }
 
 func TestMain(m *testing.M) {
-	text := os.Getenv("RYE_TEST_RACER")
-	if text == "" {
-		os.Exit(m.Run())
-	}
-	var r racer
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		panic(err)
-	}
-	fmt.Println(r.run())
-	io.Copy(io.Discard, os.Stdin)
-	os.Exit(0)
+	os.Exit(booktest.Main(m, os.Getenv(booktest.Variable), os.Stdin, os.Stdout, racer.run))
 }
 
-// run returns what it has got: "" for a thread that runs, else the limit that is in the way.
-func (r *racer) run() string {
-	n := 0
-	l := registry.Open(r.Path, time.Now, func(op, _ string, _ []byte) error {
-		if op == "look" {
-			return nil
-		}
-		if n++; n == r.Dies {
-			self, _ := os.FindProcess(os.Getpid())
-			self.Kill()
-			select {}
-		}
-		return nil
-	})
+// run returns what it has got: that the thread runs, else the limit that is in the way.
+func (r racer) run(hook journal.Hook) (string, error) {
+	l := registry.Open(r.Path, time.Now, hook)
 	row, err := child(r.Root, r.Child, r.Parent)
 	if err == nil {
 		err = l.Create(context.Background(), row, r.Spawns)
@@ -62,10 +39,10 @@ func (r *racer) run() string {
 		_, err = l.Claim(context.Background(), r.Child, 0, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
 	}
 	if err == nil {
-		return "runs"
+		return "runs", nil
 	}
 	limit, _ := fault.Of(err).Details["limit"].(string)
-	return limit + string(fault.CodeOf(err))
+	return limit + string(fault.CodeOf(err)), nil
 }
 
 // child makes the directory of a thread, and returns its row.
@@ -79,14 +56,9 @@ func child(root, id, parent string) (*registry.Thread, error) {
 }
 
 // start starts a process, and returns what it says and what ends it.
-func (r racer) start(t *testing.T) (says func() string, end func()) {
+func (r racer) start(t *testing.T, dies int) (says func() string, end func()) {
 	t.Helper()
-	text, err := json.Marshal(r)
-	must(t, err)
-	self, err := os.Executable()
-	must(t, err)
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), "RYE_TEST_RACER="+string(text))
+	cmd := booktest.Command(t, r, dies)
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()
@@ -134,7 +106,7 @@ func TestProcesses(t *testing.T) {
 			l := parents(t, path, root, c.most)
 			var says []func() string
 			for i := range 24 {
-				say, end := racer{Path: path, Root: root, Child: fmt.Sprint("c", i), Parent: "top", Spawns: c.spawns}.start(t)
+				say, end := racer{Path: path, Root: root, Child: fmt.Sprint("c", i), Parent: "top", Spawns: c.spawns}.start(t, 0)
 				defer end()
 				says = append(says, say)
 			}
@@ -166,7 +138,7 @@ func TestKilledWriting(t *testing.T) {
 	for n := 1; ; n++ {
 		root, path := t.TempDir(), filepath.Join(t.TempDir(), "registry")
 		l := parents(t, path, root, registry.Most{})
-		say, end := racer{Path: path, Root: root, Child: "c", Parent: "top", Spawns: 3, Dies: n}.start(t)
+		say, end := racer{Path: path, Root: root, Child: "c", Parent: "top", Spawns: 3}.start(t, n)
 		said := say()
 		end()
 		top, err := registry.Get(t.Context(), l, "top")

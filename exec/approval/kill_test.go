@@ -1,44 +1,29 @@
-//go:build unix
-
 package approval_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 )
 
-// A test process makes the call of an approved request, and dies before the change of a file whose number it is given.
+// A test process makes the call of an approved request in a state directory.
 func TestMain(m *testing.M) {
-	if state := os.Getenv("RYE_TEST_STATE"); state != "" {
-		die, _ := strconv.Atoi(os.Getenv("RYE_TEST_DIE"))
-		if err := makes(state, die); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
+	os.Exit(booktest.Main(m, os.Getenv(booktest.Variable), os.Stdin, os.Stdout, makes))
 }
 
-func makes(state string, die int) error {
-	n := 0
-	l := approval.Open(state, time.Now, &trail{}, func(string, string, []byte) error {
-		if n++; n == die {
-			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-		return nil
-	})
+func makes(state string, hook journal.Hook) (string, error) { return "", makesCall(state, hook) }
+
+func makesCall(state string, hook journal.Hook) error {
+	l := approval.Open(state, time.Now, &trail{}, hook)
 	ctx := context.Background()
 	got, err := desk(l).Approve(ctx, question(), "")
 	if errors.Is(err, approval.ErrWaits) {
@@ -59,14 +44,6 @@ func makes(state string, die int) error {
 		return err
 	}
 	return errors.Join(f.Close(), end(ctx, ""))
-}
-
-// process starts a process that makes the call, and dies before its n-th change of a file; 0 for never.
-func process(t testing.TB, state string, n int) *exec.Cmd {
-	t.Helper()
-	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), "RYE_TEST_STATE="+state, fmt.Sprint("RYE_TEST_DIE=", n))
-	return c
 }
 
 // approved returns a state directory with a request that is approved, and its id.
@@ -93,14 +70,14 @@ func effects(state string) int {
 func TestKilled(t *testing.T) {
 	for n := 1; ; n++ {
 		state, l, id := approved(t)
-		killed := process(t, state, n).Run()
+		killed := booktest.Command(t, state, n).Run()
 		r, err := approval.Find(t.Context(), l, id)
 		must(t, err)
 		made := effects(state)
 		if want := map[approval.State][2]int{approval.Approved: {0, 0}, approval.Unknown: {0, 1}, approval.Done: {1, 1}}[r.State]; made < want[0] || made > want[1] || r.State == approval.Executing {
 			t.Errorf("killed at %d: %s, made %d times", n, r.State, made)
 		}
-		if out, err := process(t, state, 0).CombinedOutput(); err != nil {
+		if out, err := booktest.Command(t, state, 0).CombinedOutput(); err != nil {
 			t.Errorf("after %d: %v: %s", n, err, out)
 		}
 		again := effects(state)
@@ -121,7 +98,7 @@ func TestProcesses(t *testing.T) {
 	state, l, id := approved(t)
 	var all []*exec.Cmd
 	for range 8 {
-		c := process(t, state, 0)
+		c := booktest.Command(t, state, 0)
 		must(t, c.Start())
 		all = append(all, c)
 	}

@@ -1,0 +1,89 @@
+// Package booktest starts processes that write one book at once, or die while they write it, and keeps what books look like.
+package booktest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rye-build/rye/cas/journal"
+)
+
+// Variable of the environment is what a process learns.
+const Variable = "RYE_TEST_PROCESS"
+
+// A process is what it learns.
+type process[T any] struct {
+	Given T
+	Dies  int // before which change of a file; 0 for never
+}
+
+// Main runs the tests of a package or, in a process that Command has started, which has a text as the Variable, run: it prints what
+// that returns, and lives until its standard input ends. It returns the status to exit with.
+func Main[T any](m *testing.M, text string, stdin io.Reader, stdout io.Writer, run func(given T, hook journal.Hook) (string, error)) int {
+	if text == "" {
+		return m.Run()
+	}
+	var p process[T]
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		panic(err)
+	}
+	changes := 0
+	said, err := run(p.Given, func(op, _ string, _ []byte) error {
+		if op == "look" {
+			return nil
+		}
+		if changes++; changes == p.Dies {
+			self, _ := os.FindProcess(os.Getpid())
+			self.Kill()
+			select {}
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintln(stdout, err)
+		return 1
+	}
+	fmt.Fprintln(stdout, said)
+	io.Copy(io.Discard, stdin)
+	return 0
+}
+
+// Command returns a process that kills itself before its change of a file with this number; 0 for never.
+func Command[T any](t testing.TB, given T, dies int) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(process[T]{given, dies})
+	Must(t, err)
+	self, err := os.Executable()
+	Must(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(cmd.Environ(), Variable+"="+string(text))
+	return cmd
+}
+
+// Golden compares a file with the golden one, forever.
+func Golden(t testing.TB, path, golden string, update bool) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	Must(t, err)
+	if update {
+		Must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
+		Must(t, os.WriteFile(golden, got, 0o644))
+	}
+	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// Must ends a test that can't go on.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
