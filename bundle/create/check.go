@@ -52,7 +52,10 @@ func (c *creation) check(ctx context.Context) error {
 	bundle.Revoked(k.Trust, k.name(), k.files, func(f *manifest.File, d policy.Decision) {
 		k.problem(f.Path, "", &bundle.NotAdmittedError{Name: f.Path, Decision: d})
 	})
-	return k.scan(ctx)
+	scanned := make(chan error, 1)
+	go func() { scanned <- k.scan(ctx) }()
+	c.encode() // meanwhile: that takes one processor
+	return <-scanned
 }
 
 // look finds the items, by what is below .ai.

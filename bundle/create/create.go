@@ -64,6 +64,8 @@ type Options struct {
 // A Result is a bundle that was made.
 type Result struct {
 	bundle.Bundle
+	Text       []byte                // of the manifest, without signature lines
+	Tree       cas.Digest            // of the files, in the Store; zero where their modes are others there
 	Path       string                // of the manifest, relative to Dir
 	Written    bool                  // the manifest was not there with these bytes
 	Items      int                   // how many of the files are items
@@ -109,6 +111,9 @@ type creation struct {
 	fresh  bool           // there is nothing where it will be
 	files  []manifest.File
 	beside atomic.Bool // a file is admitted only because Listed says that a manifest lists it
+
+	text     []byte // the manifest's body without evidence, once it is made
+	textList *manifest.FileList
 
 	mu       sync.Mutex
 	left     []string // files in .ai that don't belong to the bundle
@@ -185,6 +190,9 @@ func (c *creation) collect(ctx context.Context) error {
 		return err
 	}
 	c.result.Read = made.Read
+	if !c.noModes {
+		c.result.Tree = made.ID.Digest
+	}
 	slices.SortFunc(c.files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
 	slices.Sort(c.left)
 	return nil
@@ -267,24 +275,43 @@ func (c *creation) entrypoint() {
 	}
 }
 
+// head is what the manifest says beside the files.
+func (c *creation) head() manifest.FileList {
+	r := c.Recipe
+	return manifest.FileList{BundleID: r.ID, Version: r.Version, Description: r.Description, License: r.License,
+		Entrypoint: r.Entrypoint, Expires: r.Expires, Requires: r.Requires}
+}
+
+// encode makes the body of the manifest in advance. list reports what keeps it from being made.
+func (c *creation) encode() {
+	head := c.head()
+	if _, ok := c.same(&head); !ok {
+		c.text, c.textList, _ = manifest.AppendFileList(nil, &head, c.files)
+	}
+}
+
 // list makes the manifest's body. Evidence of the last one is about the same subject, or is left out.
 func (c *creation) list() ([]byte, *manifest.FileList, error) {
-	r := c.Recipe
-	head := manifest.FileList{BundleID: r.ID, Version: r.Version, Description: r.Description, License: r.License,
-		Entrypoint: r.Entrypoint, Expires: r.Expires, Requires: r.Requires}
+	head := c.head()
 	if body, ok := c.same(&head); ok {
 		list := *c.old.FileList
 		list.Signatures = nil
 		return body, &list, nil
 	}
-	body, list, err := manifest.AppendFileList(nil, &head, c.files)
-	if err != nil || c.old == nil || len(c.old.Evidence) == 0 || c.old.Subject != list.ID {
-		return body, list, err
+	if c.text == nil {
+		var err error
+		if c.text, c.textList, err = manifest.AppendFileList(nil, &head, c.files); err != nil {
+			return nil, nil, err
+		}
+	}
+	if list := *c.textList; c.old == nil || len(c.old.Evidence) == 0 || c.old.Subject != list.ID {
+		return c.text, &list, nil
 	}
 	// Sign only evidence of an admitted manifest: the directory could hold anything.
 	e, err := c.Trust.ExamineDocument(&c.old.Document, c.old.Expires, policy.ToUse)
 	if err != nil || !e.Decision.Allowed {
-		return body, list, nil
+		list := *c.textList
+		return c.text, &list, nil
 	}
 	head.Evidence = c.old.Evidence
 	return manifest.AppendFileList(nil, &head, c.files)
@@ -358,7 +385,7 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	c.result.Bundle = bundle.Bundle{FileList: list, Files: c.files}
+	c.result.Bundle, c.result.Text = bundle.Bundle{FileList: list, Files: c.files}, body
 	if c.old != nil && c.old.ID == list.ID {
 		if err := list.Merge(c.Trust.Find, c.old.Signatures); err != nil {
 			return err

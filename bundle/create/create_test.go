@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,7 +58,30 @@ func TestCreate(t *testing.T) {
 			t.Errorf("%s: the store has %q, %v", f.Path, b, err)
 		}
 	}
+	// What is kept in the store for the bundle is taken from the result, and not made again.
+	var inTree []manifest.File
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(cas.Walk(t.Context(), w.o.Store, cas.ID{Kind: cas.TreeKind, Digest: r.Tree}, func(path string, e cas.Entry) error {
+		if e.Mode != cas.Dir {
+			inTree = append(inTree, manifest.File{Path: path, Digest: e.Digest, Size: e.Size, Mode: e.Mode})
+		}
+		return nil
+	}))
+	slices.SortFunc(inTree, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
+	if !slices.EqualFunc(inTree, r.Bundle.Files, func(a, b manifest.File) bool {
+		return a.Path == b.Path && a.Digest == b.Digest && a.Size == b.Size && a.Mode == b.Mode
+	}) {
+		t.Errorf("the tree has %v", inTree)
+	}
 	body, _, err := manifest.Split([]byte(got))
+	if !bytes.Equal(body, r.Text) {
+		t.Errorf("the text is %q", r.Text)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func (s *Space) swap(ctx context.Context, b *bundle.Bundle, r Request, o bundle.
 		if err := s.Journal.Check(steps...); err != nil {
 			return err
 		}
-		if err := keep(ctx, s.Store, s.ref(b.ID), b, body); err != nil {
+		if err := keep(ctx, s.Store, s.ref(b.ID), b, body, cas.Digest{}); err != nil {
 			return err
 		}
 		if err := s.Journal.Record(ctx, steps...); err != nil {

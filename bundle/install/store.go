@@ -128,7 +128,16 @@ func Keep(ctx context.Context, store Store, b *bundle.Bundle, body []byte, o bun
 	if err := KeepSignatures(ctx, store, b, o); err != nil {
 		return err
 	}
-	return keep(ctx, store, Ref(b.ID), b, body)
+	return keep(ctx, store, Ref(b.ID), b, body, cas.Digest{})
+}
+
+// KeepMade is Keep for a bundle that was made of a directory which is in the store as tree, and holds nothing else: what
+// is there isn't made again.
+func KeepMade(ctx context.Context, store Store, b *bundle.Bundle, body []byte, tree cas.Digest, o bundle.VerifyOptions) error {
+	if err := KeepSignatures(ctx, store, b, o); err != nil {
+		return err
+	}
+	return keep(ctx, store, Ref(b.ID), b, body, tree)
 }
 
 // V1Ref is the ref of a v1 manifest.
@@ -139,26 +148,34 @@ func V1Ref(id cas.Digest) string { return "bundles-v1/" + hex(id) }
 // Nothing is verified here.
 func KeepV1(ctx context.Context, store Store, id cas.Digest, body []byte, files []manifest.File) error {
 	b := &bundle.Bundle{FileList: &manifest.FileList{Document: manifest.Document{ID: id}}, Files: files}
-	return keep(ctx, store, V1Ref(id), b, body)
+	return keep(ctx, store, V1Ref(id), b, body, cas.Digest{})
 }
 
-// keep makes the refs that keep a bundle, the one of the document last.
-func keep(ctx context.Context, store Store, name string, b *bundle.Bundle, body []byte) error {
+// keep makes the refs that keep a bundle, the one of the document last. files is the tree of its files, or zero.
+func keep(ctx context.Context, store Store, name string, b *bundle.Bundle, body []byte, files cas.Digest) error {
 	batch, err := store.Batch(ctx)
 	if err != nil {
 		return err
 	}
 	defer batch.Close() // after the refs are set: until then gc leaves alone what is in it
-	document, err := batch.PutBytes(ctx, cas.Document, body)
+	missing, err := batch.Missing(ctx, []cas.ID{{Kind: cas.Document, Digest: b.ID}, {Kind: cas.TreeKind, Digest: files}})
 	if err != nil {
 		return err
 	}
-	if document != b.ID {
-		return fmt.Errorf("the manifest of %s is %s", b.ID, document)
+	lacks := func(id cas.ID) bool { return slices.Contains(missing, id) }
+	if lacks(cas.ID{Kind: cas.Document, Digest: b.ID}) {
+		document, err := batch.PutBytes(ctx, cas.Document, body)
+		if err != nil {
+			return err
+		}
+		if document != b.ID {
+			return fmt.Errorf("the manifest of %s is %s", b.ID, document)
+		}
 	}
-	files, err := putTree(ctx, batch, b.Files)
-	if err != nil {
-		return err
+	if lacks(cas.ID{Kind: cas.TreeKind, Digest: files}) {
+		if files, err = putTree(ctx, batch, b.Files); err != nil {
+			return err
+		}
 	}
 	var evidence []manifest.File
 	for _, e := range b.Evidence {

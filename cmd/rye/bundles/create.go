@@ -232,11 +232,7 @@ func (m *making) keep(ctx context.Context, made *create.Result) error {
 	if !made.Written && id.Digest == made.ID {
 		return nil
 	}
-	body, err := made.Body()
-	if err != nil {
-		return err
-	}
-	return install.Keep(ctx, m.store, &made.Bundle, body, bundle.VerifyOptions{Trust: m.trust.Exam()})
+	return install.KeepMade(ctx, m.store, &made.Bundle, made.Text, made.Tree, bundle.VerifyOptions{Trust: m.trust.Exam()})
 }
 
 // admitted says what the policy makes of the manifest. One signature may not be enough.
