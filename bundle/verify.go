@@ -221,23 +221,31 @@ func (v *verification) run(ctx context.Context, l *look) error {
 	}
 	items.places()
 	b := l.bundle
+	checking, stop := context.WithCancel(ctx)
+	defer stop()
 	file := func(i int, read bool) error {
-		good, err := items.file(ctx, &b.Files[i], read)
+		good, err := items.file(checking, &b.Files[i], read)
 		v.count(&b.Files[i], good)
 		return err
 	}
-	if l.each != nil {
-		err = l.each(ctx, file)
-	} else {
-		err = cas.Parallel(ctx, 0, len(b.Files), func(_ context.Context, i int) error { return file(i, false) })
+	checked := make(chan error, 1)
+	go func() {
+		if l.each != nil {
+			checked <- l.each(checking, file)
+			return
+		}
+		checked <- cas.Parallel(checking, 0, len(b.Files), func(_ context.Context, i int) error { return file(i, false) })
+	}()
+	if l.extra != nil && !v.options.AllowExtra { // while files are hashed: it only lists directories
+		if v.report.Never, err = l.extra(ctx, items.view.Kinds(), v.fail); err != nil {
+			stop()
+		}
+	}
+	if failed := <-checked; err == nil {
+		err = failed
 	}
 	if err != nil {
 		return err
-	}
-	if l.extra != nil && !v.options.AllowExtra {
-		if v.report.Never, err = l.extra(ctx, items.view.Kinds(), v.fail); err != nil {
-			return err
-		}
 	}
 	return v.evidence(ctx)
 }

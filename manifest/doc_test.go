@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -277,6 +278,15 @@ func TestChunks(t *testing.T) {
 	}
 	if _, err := ReadFileList(bytes.NewReader(body), func(*File) error { return broken }); err != broken {
 		t.Errorf("of visit: %v", err)
+	}
+	// A head is read without what comes behind it, and is what the whole list says.
+	before := bytes.LastIndex(body, []byte("\n  \"")) // the last file
+	head, err := ReadFileListHead(iotest.OneByteReader(&faulty{body[:before], broken}))
+	if err != nil || head.BundleID != list.BundleID || !slices.Equal(head.Requires, list.Requires) || len(head.Requires) == 0 {
+		t.Errorf("the head is %+v, %v", head, err)
+	}
+	if head, err := ReadFileListHead(bytes.NewReader(body[:20])); head != nil || err == nil {
+		t.Errorf("the head of a piece is %+v", head)
 	}
 }
 

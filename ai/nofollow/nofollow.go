@@ -184,24 +184,32 @@ func (d *FS) Open(name string) (fs.File, error) {
 		return nil, pathError("open", name, err)
 	}
 	defer done()
-	f, err := d.openIn(r, name)
+	f, info, err := d.openIn(r, name)
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
-	return f, nil
+	return &File{f, info}, nil
 }
 
+// A File was looked at when it was opened, which is what Stat returns.
+type File struct {
+	*os.File
+	info fs.FileInfo
+}
+
+func (f *File) Stat() (fs.FileInfo, error) { return f.info, nil }
+
 // openIn opens what stands at a name. Another process may put a new file there at any time, as rye sign does: then that one.
-func (d *FS) openIn(r *os.Root, name string) (f *os.File, err error) {
+func (d *FS) openIn(r *os.Root, name string) (f *os.File, info fs.FileInfo, err error) {
 	for range 100 {
-		if f, err = d.openNow(r, name); err != errSwapped {
+		if f, info, err = d.openNow(r, name); err != errSwapped {
 			break
 		}
 	}
-	return f, err
+	return f, info, err
 }
 
-func (d *FS) openNow(r *os.Root, at string) (*os.File, error) {
+func (d *FS) openNow(r *os.Root, at string) (*os.File, fs.FileInfo, error) {
 	name := path.Base(at)
 	before, err := d.lstat(r, path.Dir(at), name)
 	if err == nil && before.IsDir() && d.seen != nil {
@@ -209,19 +217,20 @@ func (d *FS) openNow(r *os.Root, at string) (*os.File, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case before.Mode()&fs.ModeSymlink != 0:
-		return nil, ErrLink
+		return nil, nil, ErrLink
 	case !before.Mode().IsRegular() && !before.IsDir():
-		return nil, ErrSpecial
+		return nil, nil, ErrSpecial
 	}
 	f, err := r.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
+	after, err := f.Stat()
+	if err != nil || !os.SameFile(before, after) {
 		f.Close()
-		return nil, errSwapped
+		return nil, nil, errSwapped
 	}
-	return f, nil
+	return f, after, nil
 }

@@ -73,7 +73,9 @@ func InProjectIDs(dir string) (ids []string, err error) {
 }
 
 // ReadManifest reads the manifest of a bundle below a directory.
-func ReadManifest(dir, id string) (*bundle.Bundle, error) {
+func ReadManifest(dir, id string) (*bundle.Bundle, error) { return readManifest(dir, id, bundle.Read) }
+
+func readManifest[T any](dir, id string, read func(io.Reader) (*T, error)) (*T, error) {
 	file, err := manifestFile(dir, id)
 	if err != nil {
 		return nil, err
@@ -83,7 +85,7 @@ func ReadManifest(dir, id string) (*bundle.Bundle, error) {
 		return nil, err
 	}
 	defer r.Close()
-	return bundle.Read(io.LimitReader(r, bundle.MaxManifest))
+	return read(io.LimitReader(r, bundle.MaxManifest))
 }
 
 // IsV1 reports whether the manifest of a bundle below a directory is a v1 manifest. An unreadable one is not.

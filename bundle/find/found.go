@@ -90,8 +90,8 @@ func (f *Found) requires(ctx context.Context) (id string, all []manifest.Require
 	case f.Bundle != nil:
 		return f.Bundle.BundleID, f.Bundle.Requires, nil
 	case f.Where == InProject:
-		if read, err := ReadManifest(f.Dir, f.ID); err == nil {
-			return read.BundleID, read.Requires, nil
+		if head, err := readManifest(f.Dir, f.ID, manifest.ReadFileListHead); err == nil {
+			return head.BundleID, head.Requires, nil
 		}
 	case f.Where == InArchive:
 		file, ok := f.Archive.(io.ReadSeeker)
