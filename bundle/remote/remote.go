@@ -92,7 +92,8 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 	if err != nil {
 		return nil, err
 	}
-	c := oci.Content{Document: body, Objects: objects(b), Source: src,
+	_, final := Version(tag)
+	c := oci.Content{Document: body, Objects: objects(b), Source: src, Final: final,
 		Annotations: map[string]string{"org.opencontainers.image.title": b.BundleID, "org.opencontainers.image.version": b.Version}}
 	if len(b.Signatures) > 0 {
 		a := oci.Attachment{Type: oci.SignaturesType, Parts: []oci.Part{{Type: oci.SignaturesType, Name: "manifest.yaml.sig", Bytes: b.Signatures.Append(nil)}}}
@@ -111,7 +112,11 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 		}
 		c.Attachments = append(c.Attachments, oci.Attachment{Type: e.Type, Parts: []oci.Part{{Type: e.Type, Name: e.Name, Bytes: text}}})
 	}
-	return p.Push(ctx, c, tag)
+	done, err := p.Push(ctx, c, tag)
+	if err != nil && fault.CodeOf(err) == fault.Conflict {
+		err = fault.Of(err).Because("a version never changes: make a bundle of a new one").Try("rye docs oci")
+	}
+	return done, err
 }
 
 func read(ctx context.Context, src cas.Getter, e manifest.Evidence) ([]byte, error) {

@@ -224,8 +224,15 @@ func TestMoves(t *testing.T) {
 	if _, err := u.pull("1.2.0"); fault.CodeOf(err) != fault.Integrity || !strings.Contains(err.Error(), "acme/deploy:1.2.0: the tag is a version, and the bundle is acme/deploy@1.0.0") {
 		t.Errorf("a pull of another version: %v", err)
 	}
+	// Nor does a version change.
 	other := newBundle(t, "1.0.0", "another", keytest.Alice)
-	other.push(t, p, "1.0.0")
+	if _, err := Push(t.Context(), p, "1.0.0", other.Bundle, &other.files); fault.CodeOf(err) != fault.Conflict || d.Tags["1.0.0"] != first.Digest {
+		t.Errorf("a push of another bundle: %v", err)
+	}
+	done := other.push(t, p, "other")
+	d.Mu.Lock()
+	d.Tags["1.0.0"] = done.Digest
+	d.Mu.Unlock()
 	if _, err := u.pull("1.0.0"); reason(err) != rollback.Other || u.has(other.ID) {
 		t.Errorf("%v", err)
 	}

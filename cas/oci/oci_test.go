@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // noise returns bytes that don't compress, the same for the same seed.
@@ -237,6 +238,11 @@ func TestReference(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, r, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %+v, %v, want %q", text, r, err, want)
+		}
+	}
+	for text, why := range map[string]int{"h.example/a:1": 1, "localhost:5000/a": 1, "acme/a": 0, "https://h.example/a": 0, "h.example": 0} {
+		if _, err := ParseReference(text); err == nil || len(fault.Of(err).Why) != why {
+			t.Errorf("%q: %v, %q", text, err, fault.Of(err).Why)
 		}
 	}
 }

@@ -23,6 +23,7 @@ type Content struct {
 	Source      cas.Getter // has the objects
 	Annotations map[string]string
 	Attachments []Attachment
+	Final       bool // the tag never names another document
 }
 
 // A Pushed is what a push has done.
@@ -106,7 +107,7 @@ func (u *push) all(ctx context.Context) error {
 	return u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, u.done.Tag) })
 }
 
-// current looks at what the tag names now. Whatever isn't a bundle's manifest offers nothing.
+// current looks at what the tag names now. What isn't a bundle's manifest offers nothing.
 func (u *push) current(ctx context.Context) (string, error) {
 	var b []byte
 	err := u.again(ctx, func() (err error) {
@@ -119,7 +120,11 @@ func (u *push) current(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if m, err := format.ParseManifest(b); err == nil {
+	m, err := format.ParseManifest(b)
+	if u.content.Final && (err != nil || m.Document.Digest != u.done.ID) {
+		return "", fault.New(fault.Conflict, "the tag names something else already").Permanent().On("digest", format.Sum(b))
+	}
+	if err == nil {
 		u.known = map[cas.Digest][]format.Descriptor{}
 		for _, l := range m.Layers {
 			u.known[l.Digest] = append(u.known[l.Digest], l)

@@ -45,7 +45,12 @@ func ParseReference(s string) (Reference, error) {
 	if !layout {
 		var ok bool
 		if rest, ok = strings.CutPrefix(s, Scheme); !ok {
-			return r, invalid(s, "expected oci://HOST/NAME[:TAG] or oci-layout:DIR[:TAG]")
+			f := invalid(s, "expected oci://HOST/NAME[:TAG] or oci-layout:DIR[:TAG]")
+			host, _, _ := strings.Cut(s, "/")
+			if _, err := ParseReference(Scheme + s); err == nil && strings.ContainsAny(host, ".:") {
+				f.Because("did you mean " + Scheme + s + "?") // as docker and its like write it
+			}
+			return r, f
 		}
 	}
 	if len(s) > 4096 {

@@ -52,6 +52,7 @@ func TestCutOff(t *testing.T) {
 		for _, b := range d.Blobs {
 			had += int64(len(b))
 		}
+		received := d.Received
 		d.Mu.Unlock()
 		if named {
 			if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err != nil {
@@ -61,6 +62,9 @@ func TestCutOff(t *testing.T) {
 		done, err := p.Push(t.Context(), w.content, "1")
 		if err != nil || done.Reused < had && !whole {
 			t.Fatalf("%d: %+v, %v, and %d bytes were there", i, done, err, had)
+		}
+		if sent := d.Received - received; sent != done.Sent {
+			t.Errorf("%d: %d bytes on the wire, and %d are told of", i, sent, done.Sent)
 		}
 
 		ctx, cancel = context.WithCancel(t.Context())

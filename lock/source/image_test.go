@@ -97,6 +97,7 @@ func TestImages(t *testing.T) {
 	}
 
 	// Another bundle of a version, one of a stranger, and none.
+	w.retag("1.0.0", "first")
 	w.push(newPack(t, "acme/web", "1.0.0", nil, alice), "1.0.0")
 	if _, _, err := w.sources("acme/web", src).Manifest(t.Context(), "acme/web", "1.0.0"); fault.CodeOf(err) != fault.Rollback {
 		t.Errorf("another bundle of the version: %v", err)

@@ -119,7 +119,8 @@ func inManifest(where string, err error) error {
 
 // foreign says what a manifest is that isn't a bundle's.
 func foreign(in *ocispec.Manifest, b []byte) error {
-	f := fault.New(fault.Validation, "not a bundle").On("media_type", fault.Clip(in.MediaType, 100)).On("artifact_type", fault.Clip(in.ArtifactType, 100))
+	f := fault.New(fault.Validation, "not a bundle").On("media_type", fault.Clip(in.MediaType, 100)).On("artifact_type", fault.Clip(in.ArtifactType, 100)).
+		Try("rye docs oci")
 	switch {
 	case in.MediaType == ocispec.MediaTypeImageIndex || in.MediaType == "application/vnd.docker.distribution.manifest.list.v2+json" || in.MediaType == "" && hasList(b):
 		f.Text = "an index of several manifests, not a bundle"

@@ -36,6 +36,7 @@ type Registry struct {
 	asked     []string // methods and paths
 	uploads   int
 	Sent      int64 // bytes of bodies of blobs that went out
+	Received  int64 // and that came in
 }
 
 // New starts a registry that ends with the test.
@@ -122,6 +123,9 @@ func (d *Registry) upload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b, err := io.ReadAll(r.Body)
+	d.Mu.Lock()
+	d.Received += int64(len(b))
+	d.Mu.Unlock()
 	if want := r.URL.Query().Get("digest"); err != nil || format.Sum(b) != want {
 		w.WriteHeader(http.StatusBadRequest)
 		return

@@ -17,8 +17,8 @@ func Commands() []cli.Command {
 		{
 			Path: "bundle pull", Quiet: true, Group: "bundles", Help: "Pull a bundle from an OCI registry or image layout.",
 			More: "It is verified as by rye bundle import, and what the store has already is not fetched again. Without a tag, it takes the newest " +
-				"version. A tag that goes back to an earlier version, or names another bundle under the same version, is refused. To use the bundle, " +
-				"run rye bundle install.\n\nExamples:\n\n    rye bundle pull oci://registry.example.com/acme/deploy:1.4.0\n" +
+				"version. A tag that goes back to an earlier version, or names another bundle under the same version, is refused. It goes into the " +
+				"store: to use it, run rye bundle install; for a file, rye bundle export; for another registry or layout, rye bundle push.\n\nExamples:\n\n    rye bundle pull oci://registry.example.com/acme/deploy:1.4.0\n" +
 				"    rye bundle pull oci-layout:stick --signer release.pem",
 			Aka: []string{"bundle download", "pull"},
 			New: func() cli.Runner { return new(bundlePullRun) }, Schema: "bundle-pull/1", Output: bundlePulled{},
