@@ -136,15 +136,11 @@ func (c *bundleImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := places.OpenWorkspace(a)
+	b, v, err := c.Open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	v, err := c.Vouching(ctx, a)
-	if err != nil {
-		return nil, err
-	}
 	var l *find.Found
 	if c.Archive == "-" {
 		l, err = b.Find(ctx, c.Archive)

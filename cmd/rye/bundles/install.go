@@ -52,15 +52,11 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 func (c *bundleInstallRun) install(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := places.OpenWorkspace(a)
+	b, v, err := c.Open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	v, err := c.Vouching(ctx, a)
-	if err != nil {
-		return nil, err
-	}
 	if _, err := b.OpenStore(true); err != nil {
 		return nil, err
 	}
@@ -101,10 +97,7 @@ func installBundle(ctx context.Context, b *places.Workspace, r install.Request, 
 	if err != nil && !isUnreadablePointer(err) {
 		return nil, err
 	}
-	if v.Options.Below, _, err = b.Below(ctx, list.BundleID, list.Requires); err != nil {
-		return nil, err
-	}
-	space, err := b.Space()
+	space, _, err := v.Space(ctx, b, list.FileList)
 	if err != nil {
 		return nil, err
 	}
@@ -254,15 +247,11 @@ func CompleteVersions(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 }
 
 func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := places.OpenWorkspace(a)
+	b, v, err := c.Open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	v, err := c.Vouching(ctx, a)
-	if err != nil {
-		return nil, err
-	}
 	space, err := b.Space()
 	if err != nil {
 		return nil, err
@@ -286,10 +275,7 @@ func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, er
 	if err != nil {
 		return nil, err
 	}
-	if v.Options.Below, _, err = b.Below(ctx, old.BundleID, old.Requires); err != nil {
-		return nil, err
-	}
-	if space, err = b.Space(); err != nil {
+	if space, _, err = v.Space(ctx, b, old.FileList); err != nil {
 		return nil, err
 	}
 	p := a.Progress("verifying", old.Bytes)

@@ -40,15 +40,11 @@ func (c *bundlePullRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 }
 
 func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := places.OpenWorkspace(a)
+	b, v, err := c.Open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	v, err := c.Vouching(ctx, a)
-	if err != nil {
-		return nil, err
-	}
 	p := a.Progress("pulling", 0)
 	defer p.Done()
 	place, ref, err := places.Registry(a, c.From, p)
@@ -75,14 +71,11 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	if v.Options.Below, v.Options.Needs, err = b.Below(ctx, r.BundleID, r.Requires); err != nil {
-		return nil, err
-	}
-	v.Options.Closed = c.Closed
-	space, err := b.Space()
+	space, needs, err := v.Space(ctx, b, r.FileList)
 	if err != nil {
 		return nil, err
 	}
+	v.Options.Needs, v.Options.Closed = needs, c.Closed
 	spool, err := places.Spool(a)
 	if err != nil {
 		return nil, err

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -75,6 +77,30 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 			Why: []string{"it is from 1 to the number of keys that --signer gives"}}
 	}
 	return v, nil
+}
+
+// Open opens the workspace of a command that takes a bundle, and what it trusts. The caller closes the workspace.
+func (c *SignerFlags) Open(ctx context.Context, a *cli.App) (*places.Workspace, *Vouching, error) {
+	w, err := places.OpenWorkspace(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := c.Vouching(ctx, a)
+	if err != nil {
+		w.Close()
+		return nil, nil, err
+	}
+	return w, v, nil
+}
+
+// Space makes ready to verify a bundle: it notes the spaces that the bundle's items may use, and returns the user's space and what is
+// here of the bundles that it requires.
+func (v *Vouching) Space(ctx context.Context, w *places.Workspace, l *manifest.FileList) (s *install.Space, needs []bundle.Need, err error) {
+	if v.Options.Below, needs, err = w.Below(ctx, l.BundleID, l.Requires); err != nil {
+		return nil, nil, err
+	}
+	s, err = w.Space()
+	return s, needs, err
 }
 
 // SignerKey reads a key as readPublic does, or takes a kept one.
