@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
+	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/rollback"
 )
@@ -96,9 +97,9 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 	c := oci.Content{Document: body, Objects: objects(b), Source: src, Final: final,
 		Annotations: map[string]string{"org.opencontainers.image.title": b.BundleID, "org.opencontainers.image.version": b.Version}}
 	if len(b.Signatures) > 0 {
-		a := oci.Attachment{Type: oci.SignaturesType, Parts: []oci.Part{{Type: oci.SignaturesType, Name: "manifest.yaml.sig", Bytes: b.Signatures.Append(nil)}}}
+		a := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig", Bytes: b.Signatures.Append(nil)}}}
 		if text := manifest.AppendSignerKeys(nil, b.Signatures, keys); len(text) > 0 {
-			a.Parts = append(a.Parts, oci.Part{Type: oci.KeysType, Name: "manifest.yaml.keys", Bytes: text})
+			a.Parts = append(a.Parts, format.Part{Type: format.KeysType, Name: "manifest.yaml.keys", Bytes: text})
 		}
 		c.Attachments = append(c.Attachments, a)
 	}
@@ -110,7 +111,7 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 		if err != nil {
 			return nil, err
 		}
-		c.Attachments = append(c.Attachments, oci.Attachment{Type: e.Type, Parts: []oci.Part{{Type: e.Type, Name: e.Name, Bytes: text}}})
+		c.Attachments = append(c.Attachments, format.Attachment{Type: e.Type, Parts: []format.Part{{Type: e.Type, Name: e.Name, Bytes: text}}})
 	}
 	done, err := p.Push(ctx, c, tag)
 	if err != nil && fault.CodeOf(err) == fault.Conflict {
@@ -150,18 +151,18 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 	if len(r.Signatures) > 0 || r.ID != m.ID {
 		return nil, fault.New(fault.Integrity, "%s: the document contains signature lines", m.Reference()).On("reason", "document")
 	}
-	left, err := m.Attached(ctx, oci.SignaturesType, func(a *oci.Attachment) error {
+	left, err := m.Attached(ctx, format.SignaturesType, func(a *format.Attachment) error {
 		var lines manifest.Signatures
 		for _, part := range a.Parts {
 			switch part.Type {
-			case oci.SignaturesType:
+			case format.SignaturesType:
 				if lines, err = manifest.ParseSignatures(part.Bytes, r.ID); err != nil {
 					return err
 				}
 				if err := r.Merge(o.Find, r.Signatures, lines); err != nil {
 					return err
 				}
-			case oci.KeysType:
+			case format.KeysType:
 				keys, err := manifest.ParseSignerKeys(part.Bytes, lines)
 				if err != nil {
 					return err

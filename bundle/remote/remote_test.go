@@ -153,8 +153,8 @@ func TestPull(t *testing.T) {
 	if err != nil || len(stored.Signatures) != 2 {
 		t.Errorf("%v", err)
 	}
-	var found []*oci.Attachment
-	left, err := r.Image.Attached(t.Context(), "application/spdx+json", func(a *oci.Attachment) error {
+	var found []*format.Attachment
+	left, err := r.Image.Attached(t.Context(), "application/spdx+json", func(a *format.Attachment) error {
 		found = append(found, a)
 		return nil
 	})

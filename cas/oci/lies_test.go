@@ -163,7 +163,7 @@ func TestLeft(t *testing.T) {
 			return false
 		}
 		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
-		fmt.Fprintf(w, `{"manifests":[{"digest":"../../../admin","artifactType":%q}]}`, SignaturesType)
+		fmt.Fprintf(w, `{"manifests":[{"digest":"../../../admin","artifactType":%q}]}`, format.SignaturesType)
 		return true
 	}
 	d.Mu.Unlock()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
 )
 
 // noise returns bytes that don't compress, the same for the same seed.
@@ -34,7 +35,7 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...[]byte) *world {
 	w := &world{content: Content{Document: []byte("rye: \"bundle/2\"\n"), Annotations: map[string]string{"org.opencontainers.image.title": "acme/deploy"},
-		Attachments: []Attachment{{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig", []byte("line\n")}}}}}}
+		Attachments: []format.Attachment{{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig", Bytes: []byte("line\n")}}}}}}
 	for _, b := range objects {
 		info, err := w.Put(t.Context(), cas.Blob, bytes.NewReader(b))
 		if err != nil {
@@ -77,8 +78,8 @@ func (w *world) pull(ctx context.Context, p *Place, name, spool string) (*Image,
 }
 
 // signatures reads what is attached as signatures.
-func (m *Image) signatures(ctx context.Context) (all []*Attachment, left []error, err error) {
-	left, err = m.Attached(ctx, SignaturesType, func(a *Attachment) error {
+func (m *Image) signatures(ctx context.Context) (all []*format.Attachment, left []error, err error) {
+	left, err = m.Attached(ctx, format.SignaturesType, func(a *format.Attachment) error {
 		all = append(all, a)
 		return nil
 	})

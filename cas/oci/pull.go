@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +51,7 @@ func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
 	if m.Manifest, err = format.ParseManifest(b); err != nil {
 		return nil, p.about(name, err)
 	}
-	m.ID, m.self = m.Manifest.Document.Digest, blob(ocispec.MediaTypeImageManifest, b)
+	m.ID, m.self = m.Manifest.Document.Digest, format.Blob(ocispec.MediaTypeImageManifest, b)
 	return m, nil
 }
 
@@ -94,7 +93,7 @@ func (p *Place) Get(ctx context.Context, name string) (*Image, error) {
 
 // Attached reads the attachments of some type, one after the other. Anybody may attach anything: one that is no attachment as
 // rye writes them, whose bytes are wrong, or that take refuses, is left out, and left says why.
-func (m *Image) Attached(ctx context.Context, kind string, take func(*Attachment) error) (left []error, err error) {
+func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Attachment) error) (left []error, err error) {
 	var all []ocispec.Descriptor
 	err = m.place.look(ctx, func(at place) (err error) {
 		all, err = at.referrers(ctx, m.self)
@@ -132,8 +131,8 @@ func leavable(err error) bool {
 	return false
 }
 
-// attachment reads one that is listed; nil if it has another type.
-func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string) (*Attachment, error) {
+// attachment reads one that is listed as being of a type; nil if it is of another.
+func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string) (*format.Attachment, error) {
 	if !format.ValidDigest(d.Digest.String()) {
 		return nil, fault.New(fault.Integrity, "its digest is not a sha256")
 	}
@@ -141,26 +140,19 @@ func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind strin
 	if err != nil {
 		return nil, err
 	}
-	var in ocispec.Manifest
-	wrong := json.Unmarshal(b, &in) != nil
-	if !wrong && in.ArtifactType != kind && d.ArtifactType != kind {
+	a, parts, err := format.ParseAttachment(b, m.self)
+	if a.Type != kind && (err == nil || d.ArtifactType != kind) {
 		return nil, nil
 	}
-	if wrong || in.ArtifactType != kind || in.Subject == nil || in.Subject.Digest != m.self.Digest || len(in.Layers) > maxParts {
-		return nil, fault.New(fault.Integrity, "not an attachment of %s", m.Digest)
+	if err != nil {
+		return nil, err
 	}
-	a := &Attachment{Type: in.ArtifactType, Annotations: in.Annotations}
-	for _, l := range in.Layers {
-		if l.Size < 0 || l.Size > maxAttached || !format.ValidDigest(l.Digest.String()) {
-			return nil, fault.New(fault.Integrity, "it has a part of more than %d bytes, or without a sha256", maxAttached)
-		}
-		p := Part{Type: l.MediaType, Name: l.Annotations[ocispec.AnnotationTitle]}
-		if p.Bytes, err = m.place.get(ctx, l); err != nil {
+	for i := range parts {
+		if a.Parts[i].Bytes, err = m.place.get(ctx, parts[i]); err != nil {
 			return nil, err
 		}
-		a.Parts = append(a.Parts, p)
 	}
-	return a, nil
+	return &a, nil
 }
 
 // A Sink takes objects, as stores do.

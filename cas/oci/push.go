@@ -22,7 +22,7 @@ type Content struct {
 	Objects     []cas.Info // that the document names, in any order
 	Source      cas.Getter // has the objects
 	Annotations map[string]string
-	Attachments []Attachment
+	Attachments []format.Attachment
 	Final       bool // the tag never names another document
 }
 
@@ -79,7 +79,7 @@ func (u *push) all(ctx context.Context) error {
 	if m.Layers, err = u.layers(ctx, format.Parts(small), large); err != nil {
 		return err
 	}
-	d := blob(format.DocumentType, u.content.Document)
+	d := format.Blob(format.DocumentType, u.content.Document)
 	if err := u.send(ctx, d, u.content.Document); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (u *push) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	self := blob(ocispec.MediaTypeImageManifest, text)
+	self := format.Blob(ocispec.MediaTypeImageManifest, text)
 	u.done.Digest, u.done.Layers = self.Digest.String(), len(m.Layers)
 	if old != u.done.Digest {
 		if err := u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, "") }); err != nil {
@@ -338,25 +338,25 @@ type referrer struct {
 }
 
 // attach makes attachments refer to a manifest.
-func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []Attachment) error {
+func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []format.Attachment) error {
 	if len(all) == 0 {
 		return nil
 	}
-	if err := u.send(ctx, blob(ocispec.MediaTypeEmptyJSON, emptyConfig), emptyConfig); err != nil {
+	if err := u.send(ctx, format.Blob(ocispec.MediaTypeEmptyJSON, format.EmptyConfig), format.EmptyConfig); err != nil {
 		return err
 	}
 	refer := make([]referrer, len(all))
 	for i := range all {
-		text, err := all[i].append(subject)
+		text, err := all[i].Append(nil, subject)
 		if err != nil {
 			return err
 		}
 		for _, part := range all[i].Parts {
-			if err := u.send(ctx, blob(part.Type, part.Bytes), part.Bytes); err != nil {
+			if err := u.send(ctx, format.Blob(part.Type, part.Bytes), part.Bytes); err != nil {
 				return err
 			}
 		}
-		refer[i] = referrer{blob(ocispec.MediaTypeImageManifest, text), text}
+		refer[i] = referrer{format.Blob(ocispec.MediaTypeImageManifest, text), text}
 	}
 	return u.refer(ctx, subject, refer)
 }

@@ -388,9 +388,9 @@ func TestSigners(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		junk, _ := json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, ArtifactType: SignaturesType, Subject: &m.self,
-			Config: blob("x", nil), Layers: []ocispec.Descriptor{{MediaType: SignaturesType, Digest: "sha256:00", Size: -1}}})
-		if err := p.at.putManifest(t.Context(), blob(ocispec.MediaTypeImageManifest, junk), junk, ""); err != nil {
+		junk, _ := json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, ArtifactType: format.SignaturesType, Subject: &m.self,
+			Config: format.Blob("x", nil), Layers: []ocispec.Descriptor{{MediaType: format.SignaturesType, Digest: "sha256:00", Size: -1}}})
+		if err := p.at.putManifest(t.Context(), format.Blob(ocispec.MediaTypeImageManifest, junk), junk, ""); err != nil {
 			t.Fatal(err)
 		}
 		all, left, err := m.signatures(t.Context())

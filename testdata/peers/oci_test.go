@@ -20,6 +20,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	ours "github.com/rye-build/rye/cas/oci"
+	"github.com/rye-build/rye/cas/oci/format"
 )
 
 // pushed pushes a bundle of a large object, a small one and a signature, and returns it.
@@ -27,7 +28,7 @@ func pushed(t *testing.T, to string) (*ours.Place, ours.Content, *ours.Pushed) {
 	t.Helper()
 	var store cas.Memory
 	c := ours.Content{Document: []byte("rye: \"bundle/2\"\n"), Source: &store,
-		Attachments: []ours.Attachment{{Type: ours.SignaturesType, Parts: []ours.Part{{Type: ours.SignaturesType, Name: "manifest.yaml.sig", Bytes: []byte("line\n")}}}}}
+		Attachments: []format.Attachment{{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Name: "manifest.yaml.sig", Bytes: []byte("line\n")}}}}}
 	for _, b := range [][]byte{[]byte("small"), bytes.Repeat([]byte("large "), 1_000_000)} {
 		info, err := store.Put(t.Context(), cas.Blob, bytes.NewReader(b))
 		if err != nil {
@@ -69,7 +70,7 @@ func arrives(t *testing.T, p *ours.Place, name string, c ours.Content, done *our
 	}
 	release()
 	found := 0
-	_, err = m.Attached(t.Context(), ours.SignaturesType, func(*ours.Attachment) error { found++; return nil })
+	_, err = m.Attached(t.Context(), format.SignaturesType, func(*format.Attachment) error { found++; return nil })
 	if err != nil || found != signatures || m.Digest != done.Digest || !bytes.Equal(m.Document, c.Document) {
 		t.Errorf("%s, %d signatures, %v", m.Digest, found, err)
 	}

@@ -1,0 +1,77 @@
+package format
+
+import (
+	"encoding/json"
+
+	digest "github.com/opencontainers/go-digest"
+	specs "github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// The types of attachments that rye knows, and of their parts.
+const (
+	SignaturesType = "application/vnd.rye.signatures.v2"
+	KeysType       = "application/vnd.rye.keys.v2"
+)
+
+// The limits of an attachment that is read.
+const (
+	maxAttached = 8 << 20 // of a part
+	maxParts    = 4
+)
+
+// An Attachment is something about a bundle that refers to its manifest.
+type Attachment struct {
+	Type  string // what it is
+	Parts []Part
+}
+
+// A Part is a file of an attachment.
+type Part struct {
+	Type  string
+	Name  string // for people; may be empty
+	Bytes []byte
+}
+
+// EmptyConfig is the config of attachments.
+var EmptyConfig = []byte("{}")
+
+// Blob describes bytes.
+func Blob(mediaType string, b []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.Digest(Sum(b)), Size: int64(len(b))}
+}
+
+// Append encodes the manifest of an attachment.
+func (a *Attachment) Append(b []byte, subject ocispec.Descriptor) ([]byte, error) {
+	m := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: a.Type,
+		Config: Blob(ocispec.MediaTypeEmptyJSON, EmptyConfig), Subject: &subject}
+	for _, p := range a.Parts {
+		d := Blob(p.Type, p.Bytes)
+		if p.Name != "" {
+			d.Annotations = map[string]string{ocispec.AnnotationTitle: p.Name}
+		}
+		m.Layers = append(m.Layers, d)
+	}
+	text, err := json.Marshal(m)
+	return append(b, text...), err
+}
+
+// ParseAttachment reads the manifest of an attachment, and where the bytes of its parts are. Of one that is wrong it
+// returns the type.
+func ParseAttachment(b []byte, subject ocispec.Descriptor) (Attachment, []ocispec.Descriptor, error) {
+	var in ocispec.Manifest
+	err := json.Unmarshal(b, &in)
+	a := Attachment{Type: in.ArtifactType}
+	if err != nil || in.Subject == nil || in.Subject.Digest != subject.Digest || len(in.Layers) > maxParts {
+		return a, nil, fault.New(fault.Integrity, "not an attachment of %s", subject.Digest)
+	}
+	for _, l := range in.Layers {
+		if l.Size < 0 || l.Size > maxAttached || !ValidDigest(l.Digest.String()) {
+			return a, nil, fault.New(fault.Integrity, "it has a part of more than %d bytes, or without a sha256", maxAttached)
+		}
+		a.Parts = append(a.Parts, Part{Type: l.MediaType, Name: l.Annotations[ocispec.AnnotationTitle]})
+	}
+	return a, in.Layers, nil
+}
