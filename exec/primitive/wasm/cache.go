@@ -30,15 +30,10 @@ const engine = "wazero/v1.12.0"
 // compiled makes sure that the compiled module is in the cache, and adds that to the plan. It returns what compiling took; nil if
 // nothing. Without a cache, the guest compiles the module itself.
 func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func()) (*guest.End, error) {
-	h := cas.NewHasher()
-	fmt.Fprintf(h, "wasm/1 %s %s/%s\n", engine, runtime.GOOS, runtime.GOARCH)
-	if err := readModule(p.Module, h); err != nil {
+	key, err := w.keyOf(p.Module)
+	if err != nil || w.Cache == "" {
 		return nil, err
 	}
-	if w.Cache == "" {
-		return nil, nil
-	}
-	key := strings.TrimPrefix(h.Digest().String(), "blake3:")
 	done, err := w.making.Take(ctx, key)
 	if err != nil {
 		return nil, err
@@ -58,7 +53,7 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 	defer os.RemoveAll(making)
 	s.Read, s.Write = []string{p.Module}, []string{making}
 	s.Limits.Written = 0 // the tool's limit doesn't apply to the compiler
-	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "", answer.New(nil, nil), stop)
+	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "", answer.New(nil, nil), stop, "")
 	if err != nil || e.Ended != "" || e.Kind != guest.Exit {
 		return e, err
 	}
@@ -67,6 +62,43 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 		p.Cache = entry
 	}
 	return e, nil
+}
+
+// A module is a file that was hashed, and its key.
+type module struct {
+	file fs.FileInfo
+	key  string
+}
+
+// maxModules bounds the modules whose keys are remembered.
+const maxModules = 64
+
+// keyOf returns the key of a module. A file that is the same as at the call before isn't read again: what a tool runs from is a
+// private copy, and compared with its digest before each call.
+func (w *Wasm) keyOf(path string) (string, error) {
+	file, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	w.mu.Lock()
+	m, ok := w.modules[path]
+	w.mu.Unlock()
+	if ok && os.SameFile(m.file, file) && m.file.Size() == file.Size() && m.file.ModTime().Equal(file.ModTime()) {
+		return m.key, nil
+	}
+	h := cas.NewHasher()
+	fmt.Fprintf(h, "wasm/1 %s %s/%s\n", engine, runtime.GOOS, runtime.GOARCH)
+	if err := readModule(path, h); err != nil {
+		return "", err
+	}
+	key := strings.TrimPrefix(h.Digest().String(), "blake3:")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.modules == nil || len(w.modules) >= maxModules {
+		w.modules = map[string]module{}
+	}
+	w.modules[path] = module{file, key}
+	return key, nil
 }
 
 // unfinished returns a new name for a directory that is being made or removed.

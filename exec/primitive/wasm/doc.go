@@ -51,4 +51,10 @@
 // does that alone: it reads the module, writes that directory, and is gone before the module runs in another, which only
 // reads it. A module that breaks the compiler so reaches no other module's. What is damaged, or of another processor,
 // isn't used. When something is kept, what was not used for longest goes, as long as there are more than MaxKept bytes.
+//
+// # Kept
+//
+// Loading a compiled module of some MiB takes 100 ms, so a child that has done so is kept for the next call of the same tool with
+// the same grants, unless the tool may write: see guest.Pool. Each call has an instance of its own, with its own memory. After
+// anything but an exit of the module, and after any limit, the next call gets a new child.
 package wasm

@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -24,29 +25,39 @@ import (
 	"github.com/rye-build/rye/exec/primitive/guest"
 )
 
-// Guest is the main function of the guest: it reads a plan from in, runs it, answers to out, and returns the exit status.
+// Guest is the main function of the guest: it reads a plan from in, runs it, answers to out, and returns the exit status. A guest
+// that is kept does so again with the next plan.
 func Guest(in io.Reader, out io.Writer) int {
-	w, p := guest.NewWriter(out), new(plan)
-	err := guest.Read(in, p)
-	if err == nil {
-		err = p.run(context.Background(), in, w)
+	ctx, w, e := context.Background(), guest.NewWriter(out), new(ready)
+	defer e.close(ctx)
+	for first := true; ; first = false {
+		p := new(plan)
+		err := guest.Read(in, p)
+		if !first && errors.Is(err, io.EOF) {
+			return 0
+		}
+		if err == nil {
+			err = p.run(ctx, e, in, w)
+		}
+		kind, text := byte(guest.Exit), []byte{0, 0, 0, 0}
+		exit, exited := errors.AsType[*sys.ExitError](err)
+		trapped, began := errors.AsType[*trap](err)
+		switch {
+		case err == nil:
+		case exited:
+			text = binary.BigEndian.AppendUint32(nil, exit.ExitCode())
+		case began:
+			kind, text = guest.Trap, guest.Cut(trapped.Error())
+		default:
+			kind, text = guest.Refused, guest.Cut(err.Error())
+		}
+		if p.Kept && w.Used() != nil || w.Frame(kind, text) != nil {
+			return 1
+		}
+		if !p.Kept || kind != guest.Exit {
+			return 0
+		}
 	}
-	kind, text := byte(guest.Exit), []byte{0, 0, 0, 0}
-	exit, exited := errors.AsType[*sys.ExitError](err)
-	trapped, began := errors.AsType[*trap](err)
-	switch {
-	case err == nil:
-	case exited:
-		text = binary.BigEndian.AppendUint32(nil, exit.ExitCode())
-	case began:
-		kind, text = guest.Trap, guest.Cut(trapped.Error())
-	default:
-		kind, text = guest.Refused, guest.Cut(err.Error())
-	}
-	if w.Frame(kind, text) != nil {
-		return 1
-	}
-	return 0
 }
 
 // A trap ended a module that had begun.
@@ -54,16 +65,49 @@ type trap struct{ error }
 
 func (t *trap) Unwrap() error { return t.error }
 
-// run runs a plan.
-func (p *plan) run(ctx context.Context, in io.Reader, w *guest.Writer) error {
-	module, err := os.ReadFile(p.Module)
+// A ready is a compiled module, ready to be run again and again. Nothing of a run is left for the next one.
+type ready struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+}
+
+func (e *ready) close(ctx context.Context) { _ = closed(ctx, e.runtime) }
+
+// run runs a plan. All plans of a guest are about the same module.
+func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *guest.Writer) error {
+	if e.compiled == nil {
+		module, err := os.ReadFile(p.Module)
+		if err != nil {
+			return err
+		}
+		if p.Make {
+			r, _, err := p.compile(ctx, module, p.Cache)
+			return errors.Join(err, closed(ctx, r))
+		}
+		if err := e.make(ctx, p, module); err != nil {
+			return err
+		}
+	}
+	view := newView(p)
+	defer view.close()
+	if p.Kept {
+		in = bytes.NewReader(p.Input)
+	}
+	config := p.config(view).WithStdin(in).WithStdout(w.Stream(guest.Out)).WithStderr(w.Stream(guest.Err))
+	// From here on the module may run code.
+	m, err := e.runtime.InstantiateModule(reserving(ctx), e.compiled, config)
+	if err == nil {
+		defer m.Close(ctx)
+		_, err = m.ExportedFunction("_start").Call(ctx)
+	}
 	if err != nil {
-		return err
+		return &trap{err}
 	}
-	if p.Make {
-		r, _, err := p.compile(ctx, module, p.Cache)
-		return errors.Join(err, closed(ctx, r))
-	}
+	return nil
+}
+
+// make compiles the module of a plan.
+func (e *ready) make(ctx context.Context, p *plan, module []byte) error {
 	r, compiled, err := p.compile(ctx, module, p.Cache)
 	if err != nil && p.Cache != "" {
 		// The cached code may be another processor's, or was removed meanwhile.
@@ -73,24 +117,14 @@ func (p *plan) run(ctx context.Context, in io.Reader, w *guest.Writer) error {
 	if err != nil {
 		return errors.Join(err, closed(ctx, r))
 	}
-	defer r.Close(ctx)
+	e.runtime = r
 	if err := fits(ctx, r, compiled); err != nil {
 		return err
 	}
-	view := newView(p)
-	defer view.close()
-	config := p.config(view).WithStdin(in).WithStdout(w.Stream(guest.Out)).WithStderr(w.Stream(guest.Err))
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
 		return err
 	}
-	// From here on the module may run code.
-	m, err := r.InstantiateModule(reserving(ctx), compiled, config)
-	if err == nil {
-		_, err = m.ExportedFunction("_start").Call(ctx)
-	}
-	if err != nil {
-		return &trap{err}
-	}
+	e.compiled = compiled
 	return nil
 }
 

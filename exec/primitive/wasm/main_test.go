@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 // scratch is a directory that all tests share.
 var scratch string
 
-// module builds the guest, once.
-var module = sync.OnceValues(func() (string, error) {
+// built builds the guest, once.
+var built = sync.OnceValues(func() (string, error) {
 	at := filepath.Join(scratch, "own", "guest.wasm")
 	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", at, "./testdata/guest")
 	c.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
@@ -61,7 +61,7 @@ var module = sync.OnceValues(func() (string, error) {
 
 func theGuest(t testing.TB) string {
 	t.Helper()
-	at, err := module()
+	at, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,8 @@ type plan struct {
 	Read   []string `json:"read,omitempty"`
 	Write  []string `json:"write,omitempty"`
 	Deny   []string `json:"deny,omitempty"`
+	Kept   bool     `json:"kept,omitempty"`  // another plan for the same module may follow
+	Input  []byte   `json:"input,omitempty"` // of the module, if the guest is kept: else it follows the plan
 }
 
 // planOf makes the plan of an action, and returns the input of the module.

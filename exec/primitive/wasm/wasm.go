@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/exec/materialise"
@@ -37,7 +39,23 @@ type Wasm struct {
 	Cache   string   // the directory of compiled modules; "" keeps none
 
 	making materialise.Keys
+	once   sync.Once
+	kept   *guest.Pool
+
+	mu      sync.Mutex
+	modules map[string]module // by path
 }
+
+func (w *Wasm) host() guest.Host { return guest.Host{Machine: w.Machine, Self: w.Self} }
+
+// pool keeps guests.
+func (w *Wasm) pool() *guest.Pool {
+	w.once.Do(func() { w.kept = &guest.Pool{Host: w.host()} })
+	return w.kept
+}
+
+// Close implements primitive.Closer.
+func (w *Wasm) Close() error { return w.pool().Close() }
 
 // Run implements primitive.Primitive.
 func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
@@ -62,7 +80,11 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 		spec.Read = append(slices.Clone(spec.Read), p.Cache)
 	}
 	output := answer.New(to, stop)
-	e, err := w.guest(inner, spec, p, input, output, stop)
+	key := ""
+	if compiled == nil { // else this call has less time than others
+		key = shared(a, spec, p)
+	}
+	e, err := w.guest(inner, spec, p, input, output, stop, key)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +101,44 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 	return r, nil
 }
 
-// guest runs a plan in a guest, with the exit status of the module in its End.
-func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func()) (*guest.End, error) {
-	host := guest.Host{Machine: w.Machine, Self: w.Self}
-	e, err := host.Run(ctx, guest.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop})
+// shared returns what the calls have in common that a guest may be kept for, and "" for one that has a guest of its own: that
+// may write, since what was written counts for the whole life of a guest, and where something is hidden in what may be read.
+func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
+	if a.Scratch == "" || p.Cache == "" || len(s.Write) > 0 {
+		return ""
+	}
+	for _, dir := range s.Read {
+		if slices.ContainsFunc(s.Deny, func(at string) bool { return inside(at, dir) }) {
+			return ""
+		}
+	}
+	s.Limits.Wall, s.Limits.Output = 0, 0 // those of each call
+	key, err := json.Marshal(struct {
+		Sandbox             sandbox.Spec
+		Module, Cache, Root string
+		Read, Deny          []string
+		Pages               uint32
+		Share, Tool, Own    string
+		Links               []string
+		Pure, Stranger      bool
+	}{s, p.Module, p.Cache, p.Root, p.Read, p.Deny, p.Pages, a.Share, a.Tool, a.Own, a.Links, a.Pure, a.Stranger})
+	if err != nil {
+		return ""
+	}
+	return string(key)
+}
+
+// guest runs a plan in a guest, with the exit status of the module in its End. With a key the guest may be one that is kept: it
+// takes another call after a module that ended by itself.
+func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(), key string) (e *guest.End, err error) {
+	c := guest.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop}
+	if key != "" {
+		p.Kept, p.Input, c.Input = true, []byte(input), ""
+		e, err = w.pool().Run(ctx, c, key, func(e *guest.End) bool { return e.Kind == guest.Exit && e.Ended == "" })
+	} else {
+		host := w.host()
+		e, err = host.Run(ctx, c)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("can't run %q: %w", filepath.Base(p.Module), err)
 	}

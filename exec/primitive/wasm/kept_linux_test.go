@@ -1,0 +1,68 @@
+package wasm
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/exec/primitive"
+)
+
+// TestKept: calls of one tool share a process and nothing else, until one of them ends otherwise than by itself.
+func TestKept(t *testing.T) {
+	w := subject(t)
+	t.Cleanup(func() { w.Close() })
+	scratch := realDir(t)
+	call := func(change func(*primitive.Action), input string, args ...string) (*primitive.Result, []string) {
+		t.Helper()
+		a := action(t, input, args...)
+		a.Scratch, a.Dir = scratch, scratch
+		if change != nil {
+			change(a)
+		}
+		r, err := w.Run(t.Context(), a, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, children(t)
+	}
+	call(nil, "", "args") // it may be the one that compiles
+	_, first := call(nil, "", "args")
+	if len(first) != 1 {
+		t.Fatalf("kept %q", first)
+	}
+	for _, text := range []string{"", "a", "\xff\x00", "bc"} {
+		r, now := call(nil, text, "echo")
+		if out, _, code := said(r); out != text && text != "\xff\x00" || code != 0 || !reflect.DeepEqual(now, first) || r.Usage["max_rss"] == 0 {
+			t.Errorf("%q: %+v in %q, before %q", text, r, now, first)
+		}
+	}
+	if r, now := call(nil, "", "say", "out", "because", "3"); r.Exit != 3 || r.Failure != "because" || !reflect.DeepEqual(now, first) {
+		t.Errorf("%+v in %q", r, now)
+	}
+	a, b := func(a *primitive.Action) { a.Share = "a" }, func(a *primitive.Action) { a.Pure = true }
+	for i, change := range []func(*primitive.Action){a, b, a, b} {
+		if r, now := call(change, "", "args", "x"); r.Failed || len(now) != min(i+2, 3) {
+			t.Errorf("%d: %+v in %q", i, r, now)
+		}
+	}
+	// What may write has a process of its own.
+	own := func(a *primitive.Action) {
+		dir := realDir(t)
+		a.Config["root"], a.Sandbox.Write = dir, []string{dir}
+	}
+	if r, now := call(own, "", "args"); r.Failed || len(now) != 3 {
+		t.Errorf("%+v in %q", r, now)
+	}
+	short := func(a *primitive.Action) { a.Sandbox.Limits.Wall = 300 * time.Millisecond }
+	if r, now := call(short, "", "spin"); r.Ended != "timeout" || len(now) != 2 {
+		t.Errorf("%+v in %q", r, now)
+	}
+	if r, now := call(nil, "x", "echo"); r.Failed || len(now) != 3 || reflect.DeepEqual(now, first) {
+		t.Errorf("%+v in %q", r, now)
+	}
+	w.Close()
+	if left := children(t); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
