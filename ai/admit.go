@@ -318,6 +318,7 @@ func (a *Admitter) Admit(ctx context.Context, it *Item, purpose policy.Purpose) 
 		}
 		return &Admission{&exam.Exam{Subject: s, Signed: it.Signed, Decision: d}, t}, nil
 	}
+	s.Known = exam.KnownOf(it.Bytes, it.Signed, it.Broken)
 	e, err := a.trust.Examine(s, bytes.NewReader(it.Bytes), purpose)
 	return &Admission{e, t}, err
 }

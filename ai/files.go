@@ -18,14 +18,8 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A Stat is what tells whether a file changed since it was looked at: times in nanoseconds since 1970. It is zero
-// where nothing reliable is known, as in the binary.
-type Stat struct {
-	Size         int64
-	Mtime, Ctime int64
-	Inode        uint64
-	Mode         fs.FileMode
-}
+// Stat is what tells whether a file changed since it was looked at.
+type Stat = nofollow.Stat
 
 // A File is where an item stands, or may stand: whether a file carries the mark of its kind is known when it was
 // read. Of two files with one id both were read, and one that carries no mark is no File.
@@ -209,7 +203,7 @@ func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File,
 	if err != nil {
 		return File{}, err
 	}
-	return File{Ref: ref, Kind: k, Space: s, Path: name, Stat: statOf(info)}, nil
+	return File{Ref: ref, Kind: k, Space: s, Path: name, Stat: nofollow.StatOf(info)}, nil
 }
 
 // misspelt tells of an extension that would be the kind's in lower case. Some systems don't tell them apart.
@@ -237,23 +231,34 @@ func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error
 // oneEach sorts the files and leaves one file for each id and space. Ids that differ in upper and lower case alone
 // are one where files are unpacked on other systems.
 func (w *walk) oneEach() {
-	key := func(f *File) string { return portable.Fold(f.ID) }
-	slices.SortFunc(w.files, func(a, b File) int {
-		return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(key(&a), key(&b)),
-			cmp.Compare(w.view.rank(a.Space), w.view.rank(b.Space)), cmp.Compare(a.Path, b.Path))
+	type folded struct {
+		id   string
+		rank int
+		file *File
+	}
+	all := make([]folded, len(w.files))
+	for i := range w.files {
+		all[i] = folded{portable.Fold(w.files[i].ID), w.view.rank(w.files[i].Space), &w.files[i]}
+	}
+	slices.SortFunc(all, func(a, b folded) int {
+		return cmp.Or(cmp.Compare(a.file.Ref.Kind, b.file.Ref.Kind), cmp.Compare(a.id, b.id), cmp.Compare(a.rank, b.rank), cmp.Compare(a.file.Path, b.file.Path))
 	})
-	kept := w.files[:0]
-	for i := 0; i < len(w.files); {
+	kept := make([]File, 0, len(all))
+	for i := 0; i < len(all); {
 		j := i + 1
-		for j < len(w.files) && w.files[j].Ref.Kind == w.files[i].Ref.Kind && w.files[j].Space == w.files[i].Space && key(&w.files[j]) == key(&w.files[i]) {
+		for j < len(all) && all[j].file.Ref.Kind == all[i].file.Ref.Kind && all[j].rank == all[i].rank && all[j].id == all[i].id {
 			j++
 		}
-		kept = append(kept, w.pick(w.files[i:j])...)
+		if kept = append(kept, *all[i].file); j > i+1 {
+			kept = append(kept[:len(kept)-1], w.pick(collect(all[i:j], func(f folded) File { return *f.file }))...)
+		}
 		i = j
 	}
-	clear(w.files[len(kept):])
 	w.files = kept
-	slices.SortStableFunc(w.files, func(a, b File) int { return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.ID, b.ID)) })
+	byID := func(a, b File) int { return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.ID, b.ID)) }
+	if !slices.IsSortedFunc(w.files, byID) {
+		slices.SortStableFunc(w.files, byID)
+	}
 }
 
 // pick returns the one of several files with one id that is an item; none if more are.

@@ -62,11 +62,27 @@ func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 
 // Each loads files and calls f for each of them with its index, from several goroutines, until ctx ends.
 func (v *View) Each(ctx context.Context, files []File, f func(i int, it *Item, err error)) error {
+	defer v.Hold()()
 	return cas.Parallel(ctx, 0, len(files), func(ctx context.Context, i int) error {
 		it, err := v.Load(ctx, files[i])
 		f(i, it, err)
 		return nil
 	})
+}
+
+// Hold keeps directories open, as nofollow.FS.Hold does, for an operation that reads many items.
+func (v *View) Hold() (release func()) {
+	var all []func()
+	for _, s := range v.spaces {
+		if d, ok := s.FS.(*nofollow.FS); ok {
+			all = append(all, d.Hold())
+		}
+	}
+	return func() {
+		for _, release := range all {
+			release()
+		}
+	}
 }
 
 // Counts says what was done so far: items read, and their bytes.
@@ -206,7 +222,7 @@ func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (
 		if err != nil {
 			return nil, nil, &ItemError{Ref: ref, Space: s, Path: f.Path, Err: err}
 		}
-		f.Stat = statOf(info)
+		f.Stat = nofollow.StatOf(info)
 		it, err := v.Load(ctx, f)
 		if errors.Is(err, ErrGone) {
 			continue

@@ -27,9 +27,19 @@ var (
 
 // An FS is a directory on disk. It implements fs.ReadDirFS and fs.ReadLinkFS.
 type FS struct {
-	root *os.Root
-	seen *Seen // nil: nothing is noted
-	dir  string
+	root   *os.Root
+	seen   *Seen // nil: nothing is noted
+	dir    string
+	holder holder
+}
+
+// A Stat is what tells whether a file changed since it was looked at: times in nanoseconds since 1970. It is zero
+// where nothing reliable is known, as in the binary.
+type Stat struct {
+	Size         int64
+	Mtime, Ctime int64
+	Inode        uint64
+	Mode         fs.FileMode
 }
 
 // Open opens a directory, which the caller closes.
@@ -46,7 +56,7 @@ func (d *FS) Below(dir string) (*FS, error) {
 	if !validName(dir) || dir == "." {
 		return nil, pathError("open", dir, fs.ErrInvalid)
 	}
-	root, _, err := d.in(dir)
+	root, _, err := d.walk(dir)
 	if err != nil {
 		return nil, pathError("open", dir, err)
 	}
@@ -79,10 +89,21 @@ func (d *FS) at(name string) string { return filepath.Join(d.dir, filepath.FromS
 
 // in opens a directory, which the caller closes by done.
 func (d *FS) in(dir string) (r *os.Root, done func() error, err error) {
-	r, done = d.root, func() error { return nil }
 	if dir == "." {
+		return d.root, func() error { return nil }, nil
+	}
+	if r, done = d.holder.take(dir); r != nil {
 		return r, done, nil
 	}
+	if r, done, err = d.walk(dir); err == nil {
+		r, done = d.holder.keep(dir, r)
+	}
+	return r, done, err
+}
+
+// walk opens a directory below d, and no link on the way.
+func (d *FS) walk(dir string) (r *os.Root, done func() error, err error) {
+	r, done = d.root, func() error { return nil }
 	above := "."
 	for name := range strings.SplitSeq(dir, "/") {
 		next, err := d.enter(r, above, name)

@@ -23,12 +23,30 @@ type Subject struct {
 	Tree  cas.Digest
 	Files []cas.Digest
 
+	// Known is what was read of the very bytes that are examined, so that they need not be read again; nil where they
+	// weren't. Documents are read whatever it says.
+	Known *Known
+
 	Voucher policy.Voucher // who vouches, when it isn't keys
 	Listed  bool           // a manifest that this Trust allows lists the raw digest
 
 	// V1 reads a manifest of the first format for what it says of itself, since its signature says nothing
 	// of that. Where it is nil such a manifest may be shown and not used.
 	V1 func(io.Reader) (Identity, error)
+}
+
+// Known is what sign.Read returned.
+type Known struct {
+	Signed sign.Signed
+	Err    error
+}
+
+// KnownOf is what was read of a file; nil if s isn't about these bytes.
+func KnownOf(file []byte, s sign.Signed, err error) *Known {
+	if s.Raw.IsZero() || s.Raw != cas.Sum(file) {
+		return nil
+	}
+	return &Known{s, err}
 }
 
 // Kind is the part of the name before the colon.

@@ -30,7 +30,8 @@ type Signed struct {
 
 	style Style
 	block block
-	line  int // where the block begins
+	held  holding // what needn't be verified again
+	line  int     // where the block begins
 	// otherEnds holds the digests of the content with every line end LF, and with every one CR LF, where that
 	// may explain why no line fits.
 	otherEnds []cas.Digest

@@ -49,30 +49,33 @@ func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line,
 	case s.Format == V1:
 		return nil, ErrV1
 	}
-	own, err := New(s.Stripped, c, p, now)
-	if err != nil {
-		return nil, err
-	}
 	var keep []Line
+	signed := false
+	public := p.Public()
+	mine := public.Fingerprint()
 	for _, l := range s.Lines {
 		if l.Digest != s.Stripped || l.Tree != c.Tree {
 			continue
 		}
 		var pub key.Public
 		ok := false
-		if l.Key == own.Key {
-			pub, ok = p.Public(), true
+		if l.Key == mine {
+			pub, ok = public, true
 		} else if known != nil {
 			pub, ok = known(l.Key)
 		}
-		switch {
-		case ok && !c.Holds(l, pub):
+		if ok && !c.Holds(l, pub) {
 			continue
-		case l.Key == own.Key:
-			own = l
-		default:
-			keep = append(keep, l)
 		}
+		keep = append(keep, l)
+		signed = signed || l.Key == mine
+	}
+	if signed {
+		return merge(keep)
+	}
+	own, err := New(s.Stripped, c, p, now)
+	if err != nil {
+		return nil, err
 	}
 	return merge(append(keep, own))
 }
@@ -118,15 +121,63 @@ func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
 
 // Sign signs a file in memory: Read, Signed.Sign and Rewrite in one.
 func Sign(file []byte, style Style, c Claim, p key.Private, now time.Time, known Keys) ([]byte, error) {
+	m, err := Make(file, style, c, p, now, known)
+	if err != nil {
+		return nil, err
+	}
+	return m.Bytes, nil
+}
+
+// Made is a file that was signed in memory.
+type Made struct {
+	Bytes         []byte
+	Before, After Signed // what is read from the file as it was, and from Bytes
+}
+
+// Make is Sign, and what is read before and after. Check doesn't verify again what was verified or made here.
+func Make(file []byte, style Style, c Claim, p key.Private, now time.Time, known Keys) (*Made, error) {
 	s, err := read(bytes.NewReader(file), style)
 	if err != nil {
 		return nil, err
 	}
-	lines, err := s.Sign(c, p, now, known)
+	own := p.Public()
+	held := holding{claim: c}
+	lines, err := s.Sign(c, p, now, func(f key.Fingerprint) (pub key.Public, ok bool) {
+		if known != nil {
+			if pub, ok = known(f); ok {
+				held.keys = append(held.keys, pub)
+			}
+		}
+		return pub, ok
+	})
 	if err != nil {
 		return nil, err
 	}
-	return s.rewriteBytes(file, lines)
+	held.keys = append(held.keys, own)
+	held.lines = lines
+	m := &Made{Before: s}
+	if m.Bytes, err = s.RewriteBytes(file, lines); err != nil {
+		return nil, err
+	}
+	if m.After, err = ReadBytes(m.Bytes, style); err != nil {
+		return nil, err
+	}
+	m.After.held = held
+	return m, nil
+}
+
+// A holding says that lines are the signatures of these keys for a claim: those of them that any of the keys has made.
+type holding struct {
+	claim Claim
+	keys  []key.Public
+	lines []Line
+}
+
+func (h *holding) has(c Claim, l Line, p key.Public) bool {
+	return len(h.lines) > 0 && h.claim == c && l.Key == p.Fingerprint() && slices.Contains(h.keys, p) &&
+		slices.ContainsFunc(h.lines, func(o Line) bool {
+			return o.Key == l.Key && o.Sig == l.Sig && o.Digest == l.Digest && o.Tree == l.Tree && o.Time.Equal(l.Time)
+		})
 }
 
 // Strip returns a file without its v2 lines, however these stand.
@@ -138,10 +189,11 @@ func Strip(file []byte, style Style) ([]byte, error) {
 	if s.block.beyond {
 		return nil, s.block.err
 	}
-	return s.rewriteBytes(file, nil)
+	return s.RewriteBytes(file, nil)
 }
 
-func (s Signed) rewriteBytes(file []byte, lines []Line) ([]byte, error) {
+// RewriteBytes is Rewrite for a file in memory.
+func (s Signed) RewriteBytes(file []byte, lines []Line) ([]byte, error) {
 	var out bytes.Buffer
 	out.Grow(len(file) + len(lines)*maxLine/2)
 	if err := s.Rewrite(&out, bytes.NewReader(file), lines); err != nil {

@@ -395,3 +395,45 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error)  { return 0, f.err }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// What Make made or verified isn't verified again, and nothing else passes for it.
+func TestMake(t *testing.T) {
+	file := mustSign(t, "text\n", sign.Hash, bob)
+	make := func(keys ...key.Private) *sign.Made {
+		m, err := sign.Make(file, sign.Hash, claim, alice, now, known(keys...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := make(bob)
+	if got, err := sign.Check(m.After, claim, known(alice, bob)); err != nil || len(got) != 2 || len(m.Before.Lines) != 1 {
+		t.Errorf("%v, %v, %d lines before", got, err, len(m.Before.Lines))
+	}
+	other := claim
+	other.Name = "tool:demo/other"
+	if got, err := sign.Check(m.After, other, known(alice)); err == nil {
+		t.Errorf("signed as another name: %v", got)
+	}
+	for i := range m.After.Lines {
+		m := make(bob)
+		m.After.Lines[i].Sig[40] ^= 1
+		if got, err := sign.Check(m.After, claim, known(alice, bob)); err == nil {
+			t.Errorf("with another signature in line %d: %v", i, got)
+		}
+		m = make(bob)
+		m.After.Lines[i].Time = m.After.Lines[i].Time.Add(time.Second)
+		if got, err := sign.Check(m.After, claim, known(alice, bob)); err == nil {
+			t.Errorf("with another time in line %d: %v", i, got)
+		}
+	}
+	// Bob's line isn't verified while his key is unknown.
+	file[len(file)-len("text\n")-70] ^= 1
+	m, err := sign.Make(file, sign.Hash, claim, alice, now, nil)
+	if err != nil || len(m.After.Lines) != 2 {
+		t.Fatal(m, err)
+	}
+	if got, err := sign.Check(m.After, claim, known(alice, bob)); err == nil {
+		t.Errorf("a line that was never verified counts: %v", got)
+	}
+}

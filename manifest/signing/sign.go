@@ -60,34 +60,42 @@ func (k *Signer) Sign(s Subject, file io.Reader) (*Signed, error) {
 	if len(raw) > MaxSigned {
 		return nil, fault.New(fault.Limit, "%q has more than %d MiB", s.File, MaxSigned>>20)
 	}
-	var out []byte
-	if k.V1 {
-		out, err = k.signV1(s, raw)
-	} else {
-		out, err = k.signV2(s, raw)
+	if !k.V1 {
+		m, err := k.signV2(s, raw)
+		if err != nil {
+			return nil, err
+		}
+		return k.signed(s, m.Bytes, raw, m.After)
 	}
+	out, err := k.signV1(s, raw)
 	if err != nil {
 		return nil, err
 	}
-	return k.signed(s, out, raw)
+	after, err := sign.ReadBytes(out, s.Signing())
+	if err != nil {
+		return nil, err
+	}
+	return k.signed(s, out, raw, after)
 }
 
-func (k *Signer) signV2(s Subject, raw []byte) (out []byte, err error) {
+func (k *Signer) signV2(s Subject, raw []byte) (*sign.Made, error) {
 	body := raw
-	if before, err := sign.ReadBytes(raw, s.Signing()); err == nil && before.Format == sign.V1 && k.Upgrade {
-		if body, err = k.upgraded(s, raw); err != nil {
-			return nil, err
+	if k.Upgrade {
+		if before, err := sign.ReadBytes(raw, s.Signing()); err == nil && before.Format == sign.V1 {
+			if body, err = k.upgraded(s, raw); err != nil {
+				return nil, err
+			}
 		}
 	}
 	var known sign.Keys
 	if k.Trust != nil {
 		known = k.Trust.Exam().Find
 	}
-	out, err = sign.Sign(body, s.Signing(), s.Claim(), k.Key, k.At, known)
+	m, err := sign.Make(body, s.Signing(), s.Claim(), k.Key, k.At, known)
 	if errors.Is(err, sign.ErrV1) {
 		err = fault.New(fault.Validation, "%q is signed in the first format (v1)", s.File).From(err).Try("rye sign --upgrade " + s.typed())
 	}
-	return out, err
+	return m, err
 }
 
 // upgraded returns a file without its v1 signature, if the policy accepts that one.
@@ -129,11 +137,7 @@ func (k *Signer) signV1(s Subject, raw []byte) ([]byte, error) {
 }
 
 // signed checks the signed file against what it is to be, and describes it.
-func (k *Signer) signed(s Subject, out, raw []byte) (*Signed, error) {
-	after, err := sign.ReadBytes(out, s.Signing())
-	if err != nil {
-		return nil, err
-	}
+func (k *Signer) signed(s Subject, out, raw []byte, after sign.Signed) (*Signed, error) {
 	if s.IsDocument() && !k.V1 {
 		// Only a document that is what its name says is signed as one.
 		text := out
@@ -155,6 +159,7 @@ func (k *Signer) signed(s Subject, out, raw []byte) (*Signed, error) {
 	if k.Trust == nil {
 		return l, nil
 	}
+	s.Known = &exam.Known{Signed: after}
 	e, err := examine(k.Trust, s, bytes.NewReader(out), policy.ToUse)
 	if err != nil {
 		return l, nil // verifying it reports the error

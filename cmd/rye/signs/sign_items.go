@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -270,13 +271,9 @@ func oneCode(problems []check.Problem) fault.Code {
 
 // finish signs what was taken and puts it in its place.
 func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
-	err := cas.Parallel(ctx, 0, len(s.all), func(ctx context.Context, i int) error {
-		if s.all[i].before == nil {
-			return nil
-		}
-		if err := s.one(ctx, &s.all[i]); err != nil && ctx.Err() == nil {
-			s.problem(s.all[i].Checked, err)
-		}
+	runs := s.runs()
+	err := cas.Parallel(ctx, 0, len(runs), func(ctx context.Context, i int) error {
+		s.some(ctx, runs[i])
 		return nil
 	})
 	files := make([]*osfile.Staged, len(s.all))
@@ -308,8 +305,49 @@ func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	return ans, nil
 }
 
+// runs are the items that can be signed, by their directories.
+func (s *itemSigner) runs() (all [][]*pending) {
+	const most = 64 // a directory of many files is worth several goroutines
+	for i := range s.all {
+		w := &s.all[i]
+		if w.before == nil {
+			continue
+		}
+		if n := len(all) - 1; n >= 0 && len(all[n]) < most && all[n][0].Space == w.Space && path.Dir(all[n][0].Path) == path.Dir(w.Path) {
+			all[n] = append(all[n], w)
+		} else {
+			all = append(all, []*pending{w})
+		}
+	}
+	return all
+}
+
+// some signs items of one directory, which is opened once.
+func (s *itemSigner) some(ctx context.Context, run []*pending) {
+	var folder *osfile.Folder
+	defer func() {
+		if folder != nil {
+			folder.Close()
+		}
+	}()
+	open := func() (_ *osfile.Folder, err error) {
+		if folder == nil {
+			folder, err = s.write.Folder(s.dirs[run[0].Space], path.Dir(run[0].Path), false)
+		}
+		return folder, err
+	}
+	for _, w := range run {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := s.one(ctx, w, open); err != nil && ctx.Err() == nil {
+			s.problem(w.Checked, err)
+		}
+	}
+}
+
 // one signs one item and writes it beside the old one.
-func (s *itemSigner) one(ctx context.Context, w *pending) error {
+func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile.Folder, error)) error {
 	raw := w.Bytes
 	if raw == nil {
 		again, err := s.v.Load(ctx, w.File)
@@ -331,8 +369,13 @@ func (s *itemSigner) one(ctx context.Context, w *pending) error {
 	}
 	w.Bytes = nil
 	if w.line.Changed && !s.run.DryRun {
-		w.staged, err = s.write.Stage(s.dirs[w.Space], w.Path, w.before, w.before.Mode().Perm(), osfile.BytesOf(w.line.Bytes))
+		f, err := folder()
+		if err != nil {
+			return err
+		}
+		w.staged, err = f.Stage(path.Base(w.Path), w.before, w.before.Mode().Perm(), osfile.BytesOf(w.line.Bytes))
 		w.line.Bytes = nil
+		return err
 	}
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/lock/clients"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
@@ -238,7 +239,7 @@ func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Ite
 	if s.Subject, beside, err = v.Admit.Subject(ctx, it); err != nil {
 		return refusedFile(v, t, it.File, err)
 	}
-	s.Listed = lists(v, it, beside)
+	s.Listed, s.Known = lists(v, it, beside), exam.KnownOf(it.Bytes, it.Signed, it.Broken)
 	ans, f := signing.Verify(t, places.Lists(v.App), s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
 	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(v, it) {

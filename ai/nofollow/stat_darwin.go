@@ -1,12 +1,12 @@
-package ai
+package nofollow
 
 import (
 	"io/fs"
 	"syscall"
 )
 
-// statOf returns what tells whether a file changed; the zero Stat where the system doesn't say.
-func statOf(info fs.FileInfo) Stat {
+// StatOf returns what tells whether a file changed; the zero Stat where the system doesn't say.
+func StatOf(info fs.FileInfo) Stat {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return Stat{}

@@ -1,0 +1,94 @@
+package nofollow
+
+import (
+	"os"
+	"sync"
+)
+
+// maxHeld is how many directories stay open. Files are mostly asked for directory by directory.
+const maxHeld = 32
+
+// A holder keeps directories open that were just used, so that the way to them is gone once for many files.
+type holder struct {
+	mu    sync.Mutex
+	users int // operations that want it
+	at    map[string]*held
+}
+
+type held struct {
+	root  *os.Root
+	users int
+}
+
+// Hold keeps directories open that are used from now on until release, for an operation that reads many files. A directory
+// that is replaced meanwhile stays the one it was, as if its files had been read a moment earlier.
+func (d *FS) Hold() (release func()) {
+	h := &d.holder
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.users++
+	return sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.users--; h.users == 0 {
+			for dir := range h.at {
+				h.drop(dir)
+			}
+		}
+	})
+}
+
+// drop closes a directory, or leaves that to the last of those who use it.
+func (h *holder) drop(dir string) {
+	if x := h.at[dir]; x.users == 0 {
+		x.root.Close()
+	}
+	delete(h.at, dir)
+}
+
+// take returns a directory that is held; nil if it isn't.
+func (h *holder) take(dir string) (*os.Root, func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.at[dir]
+	if x == nil {
+		return nil, nil
+	}
+	return x.root, h.use(dir, x)
+}
+
+// keep takes over a directory that was opened, if any operation wants that.
+func (h *holder) keep(dir string, r *os.Root) (*os.Root, func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.users == 0 || h.at[dir] != nil {
+		return r, r.Close
+	}
+	for other, x := range h.at {
+		if len(h.at) < maxHeld {
+			break
+		}
+		if x.users == 0 {
+			h.drop(other)
+		}
+	}
+	if h.at == nil {
+		h.at = map[string]*held{}
+	}
+	x := &held{root: r}
+	h.at[dir] = x
+	return r, h.use(dir, x)
+}
+
+// use counts a user of x until the function that it returns is called.
+func (h *holder) use(dir string, x *held) func() error {
+	x.users++
+	return func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if x.users--; x.users == 0 && h.at[dir] != x {
+			return x.root.Close()
+		}
+		return nil
+	}
+}
