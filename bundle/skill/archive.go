@@ -192,14 +192,10 @@ func (s *zipSource) header(at int64, f *zip.File) int64 {
 // description returns the length of the one at the beginning of b, which says again what the directory does; -1 if none
 // does. It may begin with a signature, and sizes have 4 or 8 bytes.
 func description(b []byte, want [3]uint64) int64 {
-	rest, signed := bytes.CutPrefix(b, []byte("PK\x07\x08"))
 	short := le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, uint32(want[0])), uint32(want[1])), uint32(want[2]))
 	long := le.AppendUint64(le.AppendUint64(le.AppendUint32(nil, uint32(want[0])), want[1]), want[2])
-	for _, d := range [][]byte{long, short} {
-		switch {
-		case signed && bytes.HasPrefix(rest, d):
-			return int64(len(d)) + 4
-		case bytes.HasPrefix(b, d):
+	for _, d := range []string{"PK\x07\x08" + string(long), "PK\x07\x08" + string(short), string(long), string(short)} {
+		if bytes.HasPrefix(b, []byte(d)) {
 			return int64(len(d))
 		}
 	}

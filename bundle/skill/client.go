@@ -28,7 +28,7 @@ var Clients = []Client{
 	{Name: "codex", Skills: ".agents/skills"},
 	{Name: "copilot", Skills: ".github/skills", Commands: ".github/prompts", Ext: ".prompt.md", Front: true},
 	{Name: "cursor", Skills: ".cursor/skills", Commands: ".cursor/commands", Ext: ".md"},
-	{Name: "gemini", Skills: ".gemini/skills"},
+	{Name: "gemini", Skills: ".gemini/skills", Commands: ".gemini/commands", Ext: ".toml", Input: "{{args}}"},
 	{Name: "opencode", Skills: ".opencode/skills", Commands: ".opencode/commands", Ext: ".md", Front: true, Input: "$ARGUMENTS"},
 }
 
@@ -135,9 +135,16 @@ func (c Client) DirectiveFiles(d *Directive) []File {
 	if c.Commands == "" {
 		return c.SkillFiles(Slug(d.Ref), d.Skill())
 	}
-	front := ""
-	if c.Front {
-		front = "---\ndescription: " + quote(oneLine(d.Description)) + "\n---\n\n"
+	text := d.text(c.Input)
+	switch {
+	case c.Ext == ".toml":
+		// Of JSON's escapes in a text, TOML has all.
+		text = "description = " + quote(oneLine(d.Description)) + "\nprompt = \"\"\"\n" + tomlEscapes.Replace(text) + "\"\"\"\n"
+	case c.Front:
+		text = "---\ndescription: " + quote(oneLine(d.Description)) + "\n---\n\n" + text
 	}
-	return []File{{Path: path.Join(c.Commands, Slug(d.Ref)+c.Ext), Bytes: []byte(front + d.text(c.Input))}}
+	return []File{{Path: path.Join(c.Commands, Slug(d.Ref)+c.Ext), Bytes: []byte(text)}}
 }
+
+// tomlEscapes writes a text for three quotes, where lines stay lines.
+var tomlEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", `\r`)

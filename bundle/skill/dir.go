@@ -7,14 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // ReadDir reads the skills in a directory: it is one, or has some below it. No link in it is followed.
 func ReadDir(dir string) ([]*Skill, error) {

@@ -192,7 +192,7 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 			if names, _ := p.unlisted(f.Path); len(names) > 0 {
 				return nil, exists(names[0])
 			}
-			write, next[f.Path] = append(write, f), l
+			write, written, next[f.Path] = append(write, f), append(written, f.Path), l
 			continue
 		}
 		have, there, err := p.digest(f.Path)
@@ -205,7 +205,7 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 			edited = append(edited, f.Path)
 		}
 		if !there || have != l.Digest || !p.hasMode(f) {
-			write = append(write, f)
+			write, written = append(write, f), append(written, f.Path)
 			if there {
 				gone = append(gone, f.Path)
 			}
@@ -229,9 +229,6 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 	}
 	if err := portable.CheckSet(slices.Values(next.Paths())); err != nil {
 		return nil, badPath(pair.Ref, err)
-	}
-	for _, f := range write {
-		written = append(written, f.Path)
 	}
 	if dry {
 		return written, nil
@@ -279,11 +276,8 @@ func exportVerb(ref string) string {
 
 // changed refuses files that someone has edited.
 func changed(names []string) *fault.Error {
-	f := fault.New(fault.Validation, "%s changed since rye wrote it: %q", fault.Count(int64(len(names)), "file"), names[0])
-	if len(names) > 1 {
-		f = fault.New(fault.Validation, "%s changed since rye wrote them", fault.Count(int64(len(names)), "file")).List(names...)
-	}
-	f.On("file", names[0]).On("files", names).On("reason", "changed").Because("nothing was written").Try("rye verify --installed")
+	f := fault.New(fault.Validation, "edited since rye wrote them: %s", fault.Count(int64(len(names)), "file")).List(names...).
+		On("file", names[0]).On("files", names).On("reason", "changed").Because("nothing was written").Try("rye verify --installed")
 	for _, name := range names[:min(len(names), 4)] {
 		f.Try("rm " + fault.Quote(name))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"iter"
 	"path"
 	"slices"
@@ -260,11 +261,11 @@ func checkText(name string, f *File) error {
 		}
 		for _, flag := range flags.Text("", string(l)) {
 			if flag.Class == flags.Hidden || flag.Class == flags.Direction || flag.Class == flags.Control && f.Path == Main {
-				return refused("hidden", name, "%s", flag.Why).On("line", n).Because("it is in line " + itoa(n))
+				return refused("hidden", name, "%s", flag.Why).On("line", n).Because(fmt.Sprint("it is in line ", n))
 			}
 		}
 		if i := bytes.Index(l, []byte("rye:signed:")); i >= 0 && len(bytes.Trim(l[:i], "#/*-<!; \t")) == 0 {
-			return refused("signature", name, "has a signature line of rye").On("line", n).Because("it is in line " + itoa(n))
+			return refused("signature", name, "has a signature line of rye").On("line", n).Because(fmt.Sprint("it is in line ", n))
 		}
 	}
 	return nil

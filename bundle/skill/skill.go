@@ -60,7 +60,8 @@ type Text struct {
 
 	Name, Description, License, Compatibility string
 	AllowedTools                              []string
-	Version                                   string // of the metadata
+	Hooks                                     []string // commands of the field hooks, which is a client's own
+	Version                                   string   // of the metadata
 	Warnings                                  []string
 }
 
@@ -177,6 +178,9 @@ func (t *Text) take(v *value.Value, bad func(value.Pos, string, ...any) *fault.E
 				return err
 			}
 		default:
+			if e.Key == "hooks" {
+				t.takeHooks(e.Value)
+			}
 			t.Warnings = append(t.Warnings, fmt.Sprintf("the field %q is not part of the format: other clients may ignore it", e.Key))
 		}
 	}
@@ -220,6 +224,19 @@ func (t *Text) takeMetadata(e *value.Entry, bad func(value.Pos, string, ...any) 
 		}
 	}
 	return nil
+}
+
+// takeHooks notes the commands in a value, at whatever depth they are.
+func (t *Text) takeHooks(v *value.Value) {
+	for _, item := range v.Items {
+		t.takeHooks(item)
+	}
+	for _, e := range v.Map {
+		if e.Key == "command" && e.Value.Kind == value.Text {
+			t.Hooks = append(t.Hooks, fault.Clip(oneLine(e.Value.Text), 200))
+		}
+		t.takeHooks(e.Value)
+	}
 }
 
 func (t *Text) takeTools(e *value.Entry, bad func(value.Pos, string, ...any) *fault.Error) error {

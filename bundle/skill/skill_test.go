@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -239,7 +240,7 @@ func TestRefused(t *testing.T) {
 	big := strings.Repeat("x", MaxFile+1)
 	many := []in{main}
 	for i := range MaxFiles {
-		many = append(many, in{"greet/f" + itoa(i), "", 0o644})
+		many = append(many, in{fmt.Sprint("greet/f", i), "", 0o644})
 	}
 	for _, c := range []struct {
 		reason, file string

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // Touches is what a skill would be able to touch if its scripts were run, as far as its text says so.
@@ -17,6 +19,7 @@ type Touches struct {
 	Hosts     []string `json:"hosts"`     // in addresses, in scripts and SKILL.md
 	Paths     []string `json:"paths"`     // outside of a project, in scripts and SKILL.md
 	Variables []string `json:"variables"` // of the environment that look like secrets, in scripts
+	Commands  []string `json:"commands"`  // that a client runs by itself when it uses the skill: see Runs
 }
 
 // A Script is a file that could be run.
@@ -64,8 +67,22 @@ func (s *Skill) Touches() Touches {
 			}
 		}
 	}
+	t.Commands = append(append([]string{}, Runs(s.Body)...), s.Hooks...)
 	t.Hosts, t.Paths, t.Variables = list(found[0]), list(found[1]), list(found[2])
 	return t
+}
+
+// running is a command in a text in one of three ways: !`x`, !{x}, or a block that begins with ```!.
+var running = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?m)!`([^`\n]+)`|!\\{([^}\n]+)\\}|^[ \t]*```![ \t]*\r?\n((?s:.*?))^[ \t]*```")
+})
+
+// Runs returns the commands that some clients run, before a model reads the text, when they use a skill or a command.
+func Runs(text []byte) (all []string) {
+	for _, m := range running().FindAllSubmatch(text, 100) {
+		all = append(all, fault.Clip(oneLine(string(bytes.Join(m[1:], nil))), 200))
+	}
+	return all
 }
 
 func list(m map[string]bool) []string { return append([]string{}, slices.Sorted(maps.Keys(m))...) }

@@ -11,7 +11,7 @@ func Commands() []cli.Command {
 			More: "SOURCE is a folder, a zip, a tar.gz, or the https address of one. Every folder below it that has a SKILL.md is a skill; --only " +
 				"chooses some. The skill NAME becomes tool:skills/NAME/skill, which has all of its files as they were, and directive:skills/NAME " +
 				"(with _ for -), which runs its text. --as changes the category skills.\n\nrye shows what each skill would be able to touch: the tools that it wants " +
-				"allowed, its scripts and their interpreters, hosts, paths and secrets that they name. It runs none of them, and signs nothing: " +
+				"allowed, its scripts and their interpreters, commands that a client runs on its own, hosts, paths and secrets that they name. It runs none of them, and signs nothing: " +
 				"read it, then sign it.\n\nA skill that is there in another version is replaced after a yes. A skill with a link, a path that isn't portable, hidden characters or malformed front matter is " +
 				"refused, and nothing is written. See rye docs skills.\n\nExamples:\n\n    rye import skill ./pdf-forms\n" +
 				"    rye import skill skills.zip --only pdf-forms --dry-run\n    rye import skill https://example.com/skills.tar.gz --as acme",
@@ -37,7 +37,7 @@ func Commands() []cli.Command {
 		{
 			Path: "export directive", Quiet: true, Group: "exchange", Help: "Export a directive to a client as a command.",
 			More: "It puts the directive that rye.lock pins into the folder of a client as a slash command, or as a skill where the client has no " +
-				"commands in a project (agents, codex, gemini). What was written is listed, replaced and removed as for rye export skill.\n\n" +
+				"commands in a project (agents, codex). What was written is listed, replaced and removed as for rye export skill.\n\n" +
 				"Examples:\n\n    rye export directive directive:acme/review --to claude\n    rye export directive directive:acme/review --to cursor --remove",
 			New: func() cli.Runner { return new(exportDirectiveRun) }, Schema: "export-directive/1", Output: &exportAnswer{},
 		},

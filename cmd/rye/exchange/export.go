@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"path"
 	"path/filepath"
 
 	"github.com/rye-build/rye/ai/model"
@@ -153,7 +154,7 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 	if c.Remove {
 		ans.Files, err = place.Remove(pair, c.DryRun)
 	} else {
-		ans.Files, err = write(ctx, l, place, pair, ref, client, c.DryRun)
+		ans.Files, err = write(ctx, a, l, place, pair, ref, client, c.DryRun)
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 	return ans, nil
 }
 
-func write(ctx context.Context, l *places.Lock, place *skill.Place, pair skill.Pair, ref model.Ref, client skill.Client, dry bool) ([]string, error) {
+func write(ctx context.Context, a *cli.App, l *places.Lock, place *skill.Place, pair skill.Pair, ref model.Ref, client skill.Client, dry bool) ([]string, error) {
 	pins, err := clients.Open(ctx, l.Lock)
 	if err != nil {
 		return nil, err
@@ -173,6 +174,13 @@ func write(ctx context.Context, l *places.Lock, place *skill.Place, pair skill.P
 	files, err := pins.Files(ctx, ref, client)
 	if err != nil {
 		return nil, err
+	}
+	for _, f := range files {
+		if base := path.Base(f.Path); base == skill.Main || path.Dir(f.Path) == client.Commands {
+			for _, command := range skill.Runs(f.Bytes) {
+				a.Term.Warn("%s: the client may run this on its own: %s", f.Path, command)
+			}
+		}
 	}
 	return place.Install(pair, files, dry)
 }

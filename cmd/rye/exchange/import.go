@@ -79,6 +79,7 @@ func (m *importAnswer) Text(t *cli.Terminal) {
 			scripts = append(scripts, sc.Path+" ("+how+")")
 		}
 		show("scripts", scripts)
+		show("run by a client on its own", s.Touches.Commands)
 		show("hosts", s.Touches.Hosts)
 		show("paths", s.Touches.Paths)
 		show("secrets", s.Touches.Variables)
