@@ -127,8 +127,17 @@ func (c *creation) create(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
-	c.readOld(root)
-	if err := c.collect(ctx); err != nil {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		c.readOld(root)
+	}()
+	if c.noModes { // the last manifest says which files may be executed
+		<-read
+	}
+	err = c.collect(ctx)
+	<-read
+	if err != nil {
 		return err
 	}
 	if len(c.problems) == 0 {

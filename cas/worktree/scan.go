@@ -42,6 +42,7 @@ type dir struct {
 // A file is a regular file of a directory.
 type file struct {
 	name   string
+	path   string // below what is imported, where Options.Skip or File want it
 	digest cas.Digest
 	size   int64
 	stamp  statcache.Stamp // taken before the file was read; zero if that must not be remembered
@@ -154,11 +155,15 @@ func (m *importer) sort(w *worker, d *dir) error {
 			}
 			n.mode = modeOf(s.Mode)
 		}
-		switch {
-		case portable.Droppings(n.name):
+		if portable.Droppings(n.name) {
 			m.droppings.Add(1)
 			continue
-		case m.Skip != nil && m.Skip(join(d.rel, n.name), n.mode == fs.ModeDir):
+		}
+		path := ""
+		if m.Skip != nil || m.File != nil {
+			path = join(d.rel, n.name)
+		}
+		if m.Skip != nil && m.Skip(path, n.mode == fs.ModeDir) {
 			m.leftBySkip.Add(1)
 			continue
 		}
@@ -168,7 +173,7 @@ func (m *importer) sort(w *worker, d *dir) error {
 		}
 		switch n.mode {
 		case 0:
-			d.files = append(d.files, file{name: n.name})
+			d.files = append(d.files, file{name: n.name, path: path})
 		case fs.ModeDir:
 			d.subs = append(d.subs, statcache.Sub{Name: n.name})
 		default:
@@ -326,7 +331,7 @@ func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
 	if m.File != nil {
 		for i := range d.files {
 			f := &d.files[i]
-			m.File(join(d.rel, f.name), cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size})
+			m.File(f.path, cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size})
 		}
 	}
 	if !d.fresh && d.unchanged() {
