@@ -115,7 +115,7 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 	}
 	done, err := p.Push(ctx, c, tag)
 	if err != nil && fault.CodeOf(err) == fault.Conflict {
-		err = fault.Of(err).Because("a version never changes: make a bundle of a new one").Try("rye docs oci")
+		err = fault.Of(err).Because("a version never changes: raise it in bundle.yaml").Try("rye docs oci")
 	}
 	return done, err
 }

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -103,6 +104,11 @@ func TestLies(t *testing.T) {
 			}
 			if f := fault.Of(err); f.Code != c.code || !strings.Contains(f.Text, c.text) || strings.Contains(f.Text+strings.Join(f.Why, " "), "canary") || strings.Contains(f.Text, "http:") {
 				t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
+			}
+			for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+				if strings.Contains(cause.Error(), "canary") {
+					t.Errorf("the cause %T: %v", cause, cause)
+				}
 			}
 			if asked.Load() > 1 && strings.Contains(c.text, "retry after") {
 				t.Errorf("asked %d times", asked.Load())

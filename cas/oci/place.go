@@ -181,7 +181,7 @@ func (p *Place) about(name string, err error) error {
 	if f.Code == fault.NotFound && len(f.Hint) == 0 {
 		f.Try("rye docs oci")
 	}
-	return fault.Wrap(f, "%s: %s", where, f.Text).From(err).On("reference", where.String())
+	return fault.Wrap(f, "%s: %s", where, f.Text).On("reference", where.String())
 }
 
 // readAll reads a blob that has a size and a digest.

@@ -17,7 +17,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Explain gives an error of a request its code. Addresses are left out: what a registry sends elsewhere has secrets in them.
+// Explain gives an error of a request its code. Addresses are left out, and the cause with them: what a registry sends elsewhere has secrets
+// in them, and --debug shows causes.
 func Explain(err error) *fault.Error {
 	var (
 		ours interface { // around it may stand an address
@@ -43,32 +44,32 @@ func Explain(err error) *fault.Error {
 		if status.Status == http.StatusTooManyRequests {
 			f.Code = fault.RateLimited
 		}
-		return f.From(err)
+		return f
 	case errors.As(err, &slow):
-		return fault.New(fault.Timeout, "%s", slow).From(err)
+		return fault.New(fault.Timeout, "%s", slow)
 	case errors.As(err, &answer):
 		return refused(answer)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return fault.New(fault.AuthRequired, "the registry wants a user and a password").From(err)
+		return fault.New(fault.AuthRequired, "the registry wants a user and a password")
 	case errors.As(err, &unproven):
-		return fault.New(fault.Policy, "%s", fault.Clip(unproven.Error(), 300)).From(err).On("reason", "certificate").
+		return fault.New(fault.Policy, "%s", fault.Clip(unproven.Error(), 300)).On("reason", "certificate").
 			Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fault.New(fault.Policy, "the server speaks plain HTTP").From(err).On("reason", "not-https").Try("--plain-http")
+		return fault.New(fault.Policy, "the server speaks plain HTTP").On("reason", "not-https").Try("--plain-http")
 	case errors.As(err, &dialled) && dialled.Op != "dial":
-		return fault.New(fault.Unavailable, "the connection broke: %s", innermost(err)).From(err)
+		return fault.New(fault.Unavailable, "the connection broke: %s", innermost(err))
 	case errors.As(err, &dialled), errors.As(err, new(*net.DNSError)):
-		return fault.New(fault.Unavailable, "cannot connect: %s", innermost(err)).From(err)
+		return fault.New(fault.Unavailable, "cannot connect: %s", innermost(err))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.New(fault.Registry, "the connection closed too early").From(err)
+		return fault.New(fault.Registry, "the connection closed too early")
 	case errors.Is(err, errdef.ErrTooManyPages):
-		return fault.New(fault.Limit, "the list has too many pages").From(err)
+		return fault.New(fault.Limit, "the list has too many pages")
 	case errors.Is(err, errdef.ErrSizeExceedsLimit):
-		return fault.New(fault.Limit, "the list is too long").From(err)
+		return fault.New(fault.Limit, "the list is too long")
 	}
 	f := fault.Of(err)
 	if f.Code == fault.Unknown {
-		f = fault.New(fault.Registry, "invalid answer: %s", innermost(err)).From(err)
+		f = fault.New(fault.Registry, "invalid answer: %s", innermost(err))
 	}
 	return f
 }
@@ -86,7 +87,7 @@ func innermost(err error) string {
 
 // refused says what an answer of a registry means.
 func refused(e *errcode.ErrorResponse) *fault.Error {
-	f := fault.New(fault.Registry, "the registry answered %d %s", e.StatusCode, http.StatusText(e.StatusCode)).From(e).On("status", e.StatusCode)
+	f := fault.New(fault.Registry, "the registry answered %d %s", e.StatusCode, http.StatusText(e.StatusCode)).On("status", e.StatusCode)
 	for _, one := range e.Errors {
 		f.List(fault.Clip(one.Code+": "+one.Message, 200))
 	}
