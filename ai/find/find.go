@@ -39,6 +39,7 @@ type Found struct {
 
 // Search finds what a request asks for. The index is made if it is missing or damaged.
 func (s *Searcher) Search(ctx context.Context, r search.Request) (*Found, error) {
+	defer s.View.Hold()()
 	c := newCatalog(s.View, s.Version)
 	found, err := s.open().Search(ctx, c, r)
 	if err != nil {

@@ -200,6 +200,7 @@ func (n *node) about(at value.Pos, field string, err error) *Problem {
 // follow looks for what is wanted, and for what that wants, until nothing is new. Each round is in one order, so that
 // what comes out doesn't depend on which goroutine was faster.
 func (c *closer) follow(ctx context.Context, wants []want) error {
+	defer c.View.Hold()()
 	for len(wants) > 0 {
 		found := make([]result, len(wants))
 		if err := cas.Parallel(ctx, 0, len(wants), func(_ context.Context, i int) error {
