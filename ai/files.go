@@ -92,6 +92,7 @@ type start struct {
 }
 
 func (v *View) walk(ctx context.Context, starts []start) (*Listing, error) {
+	defer v.Hold()()
 	w := walk{view: v, ctx: ctx, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
 	for _, s := range starts {
 		w.dir(s.space, s.kind, s.dir)
@@ -228,8 +229,7 @@ func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error
 	return nil
 }
 
-// oneEach sorts the files and leaves one file for each id and space. Ids that differ in upper and lower case alone
-// are one where files are unpacked on other systems.
+// oneEach sorts the files and leaves one for each id and space. Ids that differ in case alone are one on other systems.
 func (w *walk) oneEach() {
 	type folded struct {
 		id   string

@@ -102,19 +102,18 @@ func (d *FS) in(dir string) (r *os.Root, done func() error, err error) {
 }
 
 // walk opens a directory below d, and no link on the way.
-func (d *FS) walk(dir string) (r *os.Root, done func() error, err error) {
-	r, done = d.root, func() error { return nil }
-	above := "."
-	for name := range strings.SplitSeq(dir, "/") {
-		next, err := d.enter(r, above, name)
-		above = path.Join(above, name)
-		done()
-		if err != nil {
-			return nil, nil, err
-		}
-		r, done = next, next.Close
+func (d *FS) walk(dir string) (*os.Root, func() error, error) {
+	above := path.Dir(dir)
+	r, done, err := d.in(above)
+	if err != nil {
+		return nil, nil, err
 	}
-	return r, done, nil
+	defer done()
+	next, err := d.enter(r, above, path.Base(dir))
+	if err != nil {
+		return nil, nil, err
+	}
+	return next, next.Close, nil
 }
 
 func (d *FS) enter(r *os.Root, above, name string) (*os.Root, error) {

@@ -49,7 +49,16 @@ func sortFiles(files []File) ([]File, error) {
 		return cmp.Or(strings.Compare(a.Space, b.Space), strings.Compare(a.Path, b.Path))
 	}
 	if !slices.IsSortedFunc(files, order) {
-		files = slices.SortedFunc(slices.Values(files), order)
+		at := make([]*File, len(files)) // which are moved at less cost
+		for i := range files {
+			at[i] = &files[i]
+		}
+		slices.SortFunc(at, func(a, b *File) int { return order(*a, *b) })
+		sorted := make([]File, len(files))
+		for i := range at {
+			sorted[i] = *at[i]
+		}
+		files = sorted
 	}
 	for i := 1; i < len(files); i++ {
 		if files[i-1].Space == files[i].Space && files[i-1].Path == files[i].Path {
