@@ -190,7 +190,7 @@ func TestPushOrder(t *testing.T) {
 	}
 	w.content.Source = source
 	got, err := p.Push(t.Context(), w.content, "2")
-	if err != nil || got.Digest != want.Digest || source.got.Load() != 1 || source.shown.Load() != 2 {
+	if err != nil || got.Digest != want.Digest || source.got.Load() != 1 || source.shown.Load() != 3 {
 		t.Errorf("%+v, want %s; %d objects asked for, %d times many; %v", got, want.Digest, source.got.Load(), source.shown.Load(), err)
 	}
 	source.wrong = true

@@ -176,7 +176,7 @@ func together(small [][]cas.Info) (groups [][][]cas.Info) {
 			size += o.Size
 		}
 		if left -= size; i == 0 || left < 0 {
-			groups, left = append(groups, nil), format.MaxLayer-size
+			groups, left = append(groups, nil), format.MaxLayer/2-size
 		}
 		groups[len(groups)-1] = append(groups[len(groups)-1], part)
 	}
