@@ -23,13 +23,13 @@ import (
 
 // calledItems are tools that do nothing, each another way.
 var calledItems = map[string]string{
-	"tools/acme/nothing.yaml": "version: \"1.0.0\"\ntool_type: program\ncategory: acme\ndescription: Does nothing\nexecutor_id: rye/core/primitives/subprocess\nconfig: {command: \"true\"}\n",
-	"tools/acme/script.star": "# ---\n# version: \"1.0.0\"\n# tool_type: starlark\n# category: acme\n# description: Does nothing\n# executor_id: rye/core/runtimes/starlark_runtime\n# ---\n" +
+	"tools/acme/nothing.yaml": "version: \"1.0.0\"\ntool_type: program\ncategory: acme\ndescription: Does nothing\nrisk: read\nexecutor_id: rye/core/primitives/subprocess\nconfig: {command: \"true\"}\n",
+	"tools/acme/script.star": "# ---\n# version: \"1.0.0\"\n# tool_type: starlark\n# category: acme\n# description: Does nothing\n# risk: read\n# executor_id: rye/core/runtimes/starlark_runtime\n# ---\n" +
 		"def main(params):\n    return params\n",
-	"tools/acme/shell.sh": "# ---\n# version: \"1.0.0\"\n# tool_type: script\n# category: acme\n# description: Does nothing\n# executor_id: rye/core/runtimes/bash_runtime\n# ---\necho '{}'\n",
+	"tools/acme/shell.sh": "# ---\n# version: \"1.0.0\"\n# tool_type: script\n# category: acme\n# description: Does nothing\n# risk: read\n# executor_id: rye/core/runtimes/bash_runtime\n# ---\necho '{}'\n",
 	"tools/acme/python.py": "__version__ = \"1.0.0\"\n__tool_type__ = \"python\"\n__executor_id__ = \"rye/core/runtimes/python_function_runtime\"\n__category__ = \"acme\"\n" +
-		"__tool_description__ = \"Does nothing\"\n\n\ndef execute(params, project_path):\n    return {}\n",
-	"tools/acme/module/module.yaml": "version: \"1.0.0\"\ntool_type: wasm\ncategory: acme/module\ndescription: Does nothing\nexecutor_id: rye/core/runtimes/wasm_runtime\n",
+		"__tool_description__ = \"Does nothing\"\n__risk__ = \"read\"\n\n\ndef execute(params, project_path):\n    return {}\n",
+	"tools/acme/module/module.yaml": "version: \"1.0.0\"\ntool_type: wasm\ncategory: acme/module\ndescription: Does nothing\nrisk: read\nexecutor_id: rye/core/runtimes/wasm_runtime\n",
 }
 
 // nothing is the source of a module that does nothing.

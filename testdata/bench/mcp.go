@@ -86,7 +86,8 @@ func callMany(ctx context.Context, id string, n int, server ...string) (err erro
 			return err
 		}
 		answer, err := answers.ReadString('\n')
-		if err == nil && !strings.Contains(answer, `"structuredContent"`) && !strings.Contains(answer, `"serverInfo"`) {
+		refused := strings.Contains(answer, `"isError":true`) && tool == "execute"
+		if err == nil && (refused || !strings.Contains(answer, `"structuredContent"`) && !strings.Contains(answer, `"serverInfo"`)) {
 			err = fmt.Errorf("%s: %s", tool, answer)
 		}
 		return err
