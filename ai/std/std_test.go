@@ -335,7 +335,7 @@ func TestKnowledge(t *testing.T) {
 	slices.Sort(topics)
 	want := []string{"answers", "approvals", "audit", "automation", "backup", "budgets", "build", "bundles", "chain", "ci", "coming-from", "commands", "conditions", "core-tools", "design",
 		"directive-format", "errors", "exec", "extractors", "graphs", "hooks", "items", "keys", "knowledge-format", "lock", "lsp", "mcp", "mcp-servers", "oci", "operations", "overview",
-		"packages", "policy", "providers", "release", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "serve", "signing", "skills", "sources", "spaces",
+		"packages", "policy", "providers", "release", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "serve", "signing", "skills", "sources", "spaces", "speed",
 		"starlark", "store", "threads", "threat-model", "tool-format", "transcripts", "vendoring", "wasm", "what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)

@@ -218,6 +218,34 @@ func TestCountCalls(t *testing.T) {
 	}
 }
 
+// TestShown: what the documentation and the README show are ratios of rows, and the same.
+func TestShown(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "ai", "std", ".ai", "knowledge", "rye", "speed.md"))
+	readme, err2 := os.ReadFile(filepath.Join(root, "README.md"))
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 4 || !strings.HasPrefix(cells[1], "`") {
+			continue
+		}
+		shown++
+		name := strings.Trim(cells[1], "`")
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.name == name }) {
+			t.Errorf("there is no row %q", name)
+		}
+		if !strings.Contains(string(readme), cells[0]+" | "+cells[2]+" | "+cells[3]) {
+			t.Errorf("the README has another line for %q", name)
+		}
+	}
+	if shown != 3 {
+		t.Errorf("%d rows are shown", shown)
+	}
+}
+
 // Every row has a tool to be compared with, and every rod of a goal is one.
 func TestRows(t *testing.T) {
 	known := map[string]bool{"one-batch": true, "grep": true, "ed25519": true, "store-put": true, "tar-zstd": true, "git-status": true, "find": true, "store-checkout": true, "pnpm": true,

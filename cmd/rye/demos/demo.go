@@ -126,6 +126,7 @@ func (d *demo) script() []demoLine {
 		{title: "the pinned version still runs", args: []string{"--offline", "exec", tool, "--pinned"}, say: "blake3:", show: "blake3:"},
 		{title: "restore the file from the store", args: []string{"--offline", "restore", tool}, say: "restored", show: "restored"},
 		{title: "every byte is as it was pinned", args: []string{"lock", "--check"}, say: "current"},
+		{title: "what that costs for 10,000 files: rye's time divided by another program's", args: []string{"docs", "speed"}, say: "git status", show: "| 10,000"},
 	}
 }
 
