@@ -125,9 +125,9 @@ func (r *resolver) mayHold(dir string) string {
 	}
 }
 
-// inside reports whether a path is a directory or below it.
+// inside reports whether a clean path is a directory or below it.
 func inside(path, dir string) bool {
-	if dir == "" {
+	if dir == "" || !windows && !strings.HasPrefix(path, filepath.Clean(dir)) { // most are not, and Rel is slow
 		return false
 	}
 	rel, err := filepath.Rel(dir, path)

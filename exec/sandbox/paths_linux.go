@@ -204,7 +204,7 @@ func (v *view) path(env []string) []string {
 			real, err := filepath.EvalSymlinks(dir)
 			return err != nil || !slices.ContainsFunc(v.rules, func(r landlock.Rule) bool {
 				at := string(r.Path)
-				return strings.HasPrefix(dir+"/", at+"/") || strings.HasPrefix(real+"/", at+"/") || filepath.Dir(at) == real
+				return under(dir, at) || under(real, at) || strings.HasPrefix(at, real) && filepath.Dir(at) == real
 			})
 		})
 		if len(dirs) > 0 { // an empty PATH means the current directory
@@ -212,6 +212,12 @@ func (v *view) path(env []string) []string {
 		}
 	}
 	return env
+}
+
+// under reports whether a path is another one or below it.
+func under(path, at string) bool {
+	rest, below := strings.CutPrefix(path, at)
+	return below && (rest == "" || rest[0] == '/')
 }
 
 // regular returns the real path of a regular file: a rule for a directory would allow everything in it.
