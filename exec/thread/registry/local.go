@@ -303,20 +303,17 @@ func (l *Local) Hold(ctx context.Context, id string, epoch int64) (func(), error
 
 // lock locks a thread.
 func (l *Local) lock(ctx context.Context, id string) (func(), error) {
-	var dir string
-	err := l.book.View(func(r *rows) error {
-		t, err := r.get(id)
-		if err == nil {
-			dir = t.Dir()
-		}
+	var t *Thread
+	err := l.book.View(func(r *rows) (err error) {
+		t, err = r.get(id)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	f, err := osfile.OpenLocked(ctx, filepath.Join(dir, "lock"), osfile.Exclusive, osfile.LockWait)
+	f, err := osfile.OpenLocked(ctx, filepath.Join(t.Dir(), "lock"), osfile.Exclusive, osfile.LockWait)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", id, dir).From(err).On("thread", id)
+		return nil, t.lost().From(err)
 	}
 	if err != nil {
 		return nil, err

@@ -43,9 +43,15 @@ func (t *Thread) Gone() error {
 		return f.Because("its transcript was removed; state, cost and the last signed digest remain").Try("rye thread show " + fault.Quote(t.ID))
 	}
 	if t.Lost {
-		return fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", t.ID, t.Dir()).On("thread", t.ID)
+		return t.lost()
 	}
 	return nil
+}
+
+// lost is the error for a thread whose directory is missing.
+func (t *Thread) lost() *fault.Error {
+	return fault.New(fault.NotFound, "the thread %s is lost: its directory %q is missing", t.ID, t.Dir()).On("thread", t.ID).
+		Because("it can be put back from a backup").Try(fault.Command("rye run", t.Directive))
 }
 
 // Related returns the groups of threads that need each other's records: a thread, those that it started, and those that go on
