@@ -23,7 +23,7 @@ func NoGraph(a *cli.App, ref model.Ref) error {
 // Meant is the error of a directive that is missing, where a tool has its id, which is what runs the tool.
 func Meant(a *cli.App, err error, tool *ai.Item) error {
 	f, ok := fault.Find(err)
-	if !ok || f.Code != fault.NotFound {
+	if !ok || f.Code != fault.NotFound || f.Details["ref"] != "directive:"+tool.Ref.ID {
 		return err
 	}
 	if !graph.Is(tool.Model.Tool) {
