@@ -224,7 +224,7 @@ func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
 		}
 		return m.prepare(ctx, c)
 	}
-	if w.Name == offer.Sign && offer.Signs(m.Plan.Caps) {
+	if w.Name == offer.Sign && m.Plan.Graph != nil { // a model isn't offered it
 		return c.Refuse(fault.New(fault.Denied, "nothing is signed without --allow-sign"))
 	}
 	return c.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", w.Name).Near(w.Name, offer.Names(m.Plan.Tools())))
