@@ -101,6 +101,20 @@ func (e *Expression) Denied(deny func(name string) bool) bool {
 	return e.Any
 }
 
+// Alias returns the other identifier that SPDX has for a licence of GNU: GPL-3.0 is GPL-3.0-only, GPL-3.0+ is
+// GPL-3.0-or-later. A name without another one is its own.
+func Alias(name string) string {
+	if gnu := strings.Contains(name, "GPL-") || strings.HasPrefix(name, "GFDL-"); !gnu {
+		return name
+	}
+	for _, end := range [][2]string{{"-only", ""}, {"-or-later", "+"}, {"+", "-or-later"}, {"", "-only"}} {
+		if base, ok := strings.CutSuffix(name, end[0]); ok {
+			return base + end[1]
+		}
+	}
+	return name
+}
+
 type reader struct{ words []string }
 
 func (r *reader) take() (word string) {

@@ -79,3 +79,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestAlias: both names of a licence of GNU lead to each other, and no other has two.
+func TestAlias(t *testing.T) {
+	t.Parallel()
+	for a, b := range map[string]string{"GPL-3.0": "GPL-3.0-only", "LGPL-2.1+": "LGPL-2.1-or-later", "AGPL-3.0": "AGPL-3.0-only", "MIT": "MIT", "Apache-2.0+": "Apache-2.0+"} {
+		if Alias(a) != b || Alias(b) != a {
+			t.Errorf("%s: %s, %s: %s", a, Alias(a), b, Alias(b))
+		}
+	}
+}

@@ -101,14 +101,15 @@ func Deny(all []Entry, globs []string) (int, error) {
 	// In "MIT/X11" the slash is a character like any.
 	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "/", "\x00") }
 	for _, g := range globs {
-		if _, err := path.Match(plain(g), ""); err != nil {
+		if _, err := path.Match(plain(g), ""); err != nil || strings.TrimSpace(g) == "" {
 			return 0, fault.New(fault.Validation, "%q is not a valid glob", g).On("glob", g)
 		}
 	}
 	deny := func(name string) bool {
 		return slices.ContainsFunc(globs, func(g string) bool {
 			ok, _ := path.Match(plain(g), plain(name))
-			return ok
+			other, _ := path.Match(plain(g), plain(licence.Alias(name)))
+			return ok || other
 		})
 	}
 	n := 0

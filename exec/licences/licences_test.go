@@ -63,7 +63,17 @@ func TestDeny(t *testing.T) {
 			t.Errorf("%s: %d", glob, n)
 		}
 	}
-	if _, err := Deny(all, []string{"["}); err == nil {
-		t.Error("[ is a glob")
+	for _, glob := range []string{"[", "", " "} { // "" is what an unset variable of a pipeline gives
+		if _, err := Deny(all, []string{glob}); err == nil {
+			t.Errorf("%q is a glob", glob)
+		}
+	}
+	gnu := make([]Entry, 2)
+	gnu[0].declare("GPL-3.0")
+	gnu[1].declare("GPL-3.0-only WITH GCC-exception-3.1")
+	for _, glob := range []string{"GPL-3.0", "gpl-3.0-only"} {
+		if n, err := Deny(gnu, []string{glob}); err != nil || n != 2 {
+			t.Errorf("%s: %d of 2: one licence has two names: %v", glob, n, err)
+		}
 	}
 }

@@ -36,7 +36,7 @@ type File struct {
 
 	template string
 	content  []byte
-	shared   bool // others write to it too: what is there stays
+	mark     string // others write to it too: what is there stays, and has this once ours was added
 	old      []byte
 }
 
@@ -54,10 +54,10 @@ func filesOf(service string) []File {
 	case "gitlab":
 		return []File{
 			{Path: ".gitlab/rye.yml", What: "the jobs", template: "gitlab.yml"},
-			{Path: ".gitlab-ci.yml", What: "includes them", template: "include.yml", shared: true},
+			{Path: ".gitlab-ci.yml", What: "includes them", template: "include.yml", mark: ".gitlab/rye.yml"},
 		}
 	}
-	return []File{{Path: ".pre-commit-config.yaml", What: "the hooks", template: "pre-commit.yml"}}
+	return []File{{Path: ".pre-commit-config.yaml", What: "the hooks", template: "pre-commit.yml", mark: "id: rye-lock-check"}}
 }
 
 // Write writes the files of a service for a project, and returns those that it wrote or would write.
@@ -85,10 +85,11 @@ func Write(ctx context.Context, a *cli.App, service, project string, dry bool) (
 		if f.old, err = read(root, f.Path); err != nil {
 			return nil, err
 		}
+		theirs := f.mark != "" && f.old != nil && !bytes.HasPrefix(f.old, []byte(`# Written by "rye init`))
 		switch {
-		case bytes.Equal(f.old, f.content) || f.shared && bytes.Contains(f.old, []byte(".gitlab/rye.yml")):
+		case bytes.Equal(f.old, f.content) || theirs && bytes.Contains(f.old, []byte(f.mark)):
 			continue
-		case f.old != nil && f.shared:
+		case theirs:
 			a.Term.Note("%q is there: add to it", f.Path)
 			for line := range strings.Lines(string(f.content)) {
 				a.Term.Note("    %s", strings.TrimSuffix(line, "\n"))
