@@ -153,6 +153,7 @@ type listBuilder struct {
 	b      *batch
 	levels [][]listItem
 	size   int64
+	buf    []byte // of the list that is written
 }
 
 // add appends an item to the open list of a level.
@@ -172,14 +173,14 @@ func (l *listBuilder) add(level int, i listItem) error {
 
 // close writes the open list of a level and enters it in the level above.
 func (l *listBuilder) close(level int) error {
-	b := encodeList(nil, level, l.levels[level])
+	l.buf = encodeList(l.buf[:0], level, l.levels[level])
 	size := int64(0)
 	for _, i := range l.levels[level] {
 		size += i.size
 	}
 	l.levels[level] = l.levels[level][:0]
-	d := cas.Sum(b)
-	if err := l.b.add(listRecord, &d, b); err != nil {
+	d := cas.Sum(l.buf)
+	if err := l.b.add(listRecord, &d, l.buf); err != nil {
 		return err
 	}
 	return l.add(level+1, listItem{d, size})
@@ -195,8 +196,7 @@ func (l *listBuilder) finish(kind cas.Kind, d *cas.Digest) (int64, error) {
 		}
 	}
 	top := len(l.levels) - 1
-	b := make([]byte, 0, cas.Size+8+1+len(l.levels[top])*(cas.Size+3))
-	b = append(b, d[:]...)
+	b := append(l.buf[:0], d[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(l.size))
 	b = encodeList(b, top, l.levels[top])
 	return l.size, l.b.add(kind|large, d, b)
