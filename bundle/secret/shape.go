@@ -264,11 +264,17 @@ const passwords = 4
 // assigned reports whether the "=" or ":" at b[i] gives a secret to a name, which it returns. Without quotes only
 // where the file holds settings.
 func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
-	name, at = nameBefore(b, i)
-	// Most names end otherwise.
-	if len(name) == 0 || !bytes.ContainsRune([]byte("degnstyDEGNSTY"), rune(name[len(name)-1])) {
+	// Most names end otherwise, and most values aren't quoted: what tells soonest comes first.
+	end := nameEnd(b, i)
+	if end == 0 || bytes.IndexByte([]byte("degnstyDEGNSTY"), b[end-1]) < 0 {
 		return nil, 0, false
 	}
+	v := valueAfter(b, i+1, settings)
+	if len(v) < leastSecret {
+		return nil, 0, false
+	}
+	at = nameStart(b, end)
+	name = b[at:end]
 	if len(name) == 1 && name[0] == 'd' && jwkKey(b, i, valueAfter(b, i+1, false)) {
 		return name, at, true
 	}
@@ -284,7 +290,6 @@ func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
 		if !bytes.HasSuffix(flat[:n], []byte(ending)) {
 			continue
 		}
-		v := valueAfter(b, i+1, settings)
 		if e < passwords && isPassword(v) || e >= passwords && isToken(v) {
 			return name, at, true
 		}
@@ -292,17 +297,22 @@ func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
 	return nil, 0, false
 }
 
-// nameBefore returns the name in front of an assignment, and where it begins.
-func nameBefore(b []byte, i int) ([]byte, int) {
+// nameEnd returns where the name in front of an assignment ends.
+func nameEnd(b []byte, i int) int {
 	end := i
 	for end > 0 && i-end < 8 && strings.IndexByte(" \t\"']:", b[end-1]) >= 0 {
 		end--
 	}
+	return end
+}
+
+// nameStart returns where the name begins that ends at a place.
+func nameStart(b []byte, end int) int {
 	from := end
 	for from > 0 && end-from < behind-16 && setOf(b[from-1]) != 0 {
 		from--
 	}
-	return b[from:end], from
+	return from
 }
 
 // valueAfter returns the value that is assigned.
@@ -331,9 +341,12 @@ func valueAfter(b []byte, i int, settings bool) []byte {
 	return b
 }
 
+// leastSecret is the length of the shortest value that may be a secret.
+const leastSecret = 8
+
 // isPassword reports whether a text may be a real password.
 func isPassword(v []byte) bool {
-	if len(v) < 8 || len(v) > 200 || isExample(v) {
+	if len(v) < leastSecret || len(v) > 200 || isExample(v) {
 		return false
 	}
 	classes := 0
