@@ -19,6 +19,9 @@ type Bundle struct {
 // Read reads a manifest, with or without its signature lines.
 func Read(r io.Reader) (*Bundle, error) {
 	b := new(Bundle)
+	if known, ok := r.(interface{ Len() int }); ok {
+		b.Files = make([]manifest.File, 0, known.Len()/leastLine)
+	}
 	var err error
 	b.FileList, err = manifest.ReadFileList(r, func(f *manifest.File) error {
 		b.Files = append(b.Files, *f)
@@ -29,6 +32,9 @@ func Read(r io.Reader) (*Bundle, error) {
 	}
 	return b, nil
 }
+
+// leastLine is shorter than any line about a file: a digest and the names of three fields are in it.
+const leastLine = 100
 
 // Parse reads a manifest from memory.
 func Parse(b []byte) (*Bundle, error) { return Read(bytes.NewReader(b)) }
