@@ -184,6 +184,33 @@ func TestStranger(t *testing.T) {
 	}
 }
 
+// TestLeft: signatures that can't be read don't count, and are named with the reason; the others do.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	_, p := place(t)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice)
+	body, err := b.Body()
+	if err != nil {
+		t.Fatal(err)
+	}
+	junk := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Bytes: []byte("# junk\n")}}}
+	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files, Attachments: []format.Attachment{junk}}, "junk"); err != nil {
+		t.Fatal(err)
+	}
+	u := newUser(t, p, 1, keytest.Alice)
+	_, err = u.pull("junk")
+	if f := fault.Of(err); f.Code != fault.Unsigned || len(f.Why) != 1 || !strings.HasPrefix(f.Why[0], "signatures left out: sha256:") || !strings.Contains(f.Why[0], "line 1 is not a signature line") {
+		t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
+	}
+	lines := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Bytes: b.Signatures.Append(nil)}}}
+	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files, Attachments: []format.Attachment{lines}}, "junk"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := u.pull("junk"); err != nil || len(r.Left) != 1 || len(r.Signatures) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestMoves: a tag goes on and never back, a version stays what it is, and a digest is asked for by itself.
 func TestMoves(t *testing.T) {
 	t.Parallel()
