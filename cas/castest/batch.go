@@ -173,7 +173,7 @@ func (s *suite) batchCancelled(b cas.Batcher) {
 func (s *suite) batchTogether(b cas.Batcher) {
 	objects := append(small(9, 600), Random(9, 300<<10), Text(9, 900<<10))
 	batch := s.begin(b)
-	s.many(32, func(s *suite, g int) {
+	s.many(crowd(), func(s *suite, g int) {
 		for _, i := range rand.New(rand.NewPCG(uint64(g), 0)).Perm(len(objects)) {
 			if data := objects[i]; i%2 == 0 {
 				s.putBytes(batch, cas.Blob, data)

@@ -25,6 +25,14 @@ func sizes() []int {
 	return all
 }
 
+// crowd is how many goroutines use a store at once: with the race detector, which needs two, a few of them.
+func crowd() int {
+	if testing.Short() {
+		return 8
+	}
+	return 32
+}
+
 // Random returns n bytes that don't compress, the same for the same seed.
 func Random(seed uint64, n int) []byte { return randoms.first(seed, n) }
 

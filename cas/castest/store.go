@@ -211,7 +211,7 @@ func (s *suite) closedEarly() {
 // together: many goroutines put sets of objects that overlap and read them back.
 func (s *suite) together() {
 	objects := append(small(9, 150), Random(9, 300<<10), Text(9, 900<<10))
-	s.many(32, func(s *suite, g int) {
+	s.many(crowd(), func(s *suite, g int) {
 		order := rand.New(rand.NewPCG(uint64(g), 0)).Perm(len(objects))[:40]
 		for _, i := range order {
 			s.put(s, cas.Blob, objects[i])
