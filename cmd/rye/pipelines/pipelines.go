@@ -72,7 +72,11 @@ func Write(ctx context.Context, a *cli.App, service, project string, dry bool) (
 	}
 	values := struct{ Version, Dir, Place, Files string }{version, dir, "", `^(rye\.(yaml|lock)|\.ai/)`}
 	if dir != "." {
-		values.Place, values.Files = "-C "+dir+" ", "^"+regexp.QuoteMeta(dir)+`/(rye\.(yaml|lock)|\.ai/)`
+		at := dir
+		if strings.HasPrefix(dir, "-") {
+			at = "./" + dir // else it is a flag
+		}
+		values.Place, values.Files = "-C "+at+" ", "^"+regexp.QuoteMeta(dir)+`/(rye\.(yaml|lock)|\.ai/)`
 	}
 	var changed []File
 	for _, f := range filesOf(service) {
