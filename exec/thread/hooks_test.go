@@ -342,7 +342,7 @@ func TestAgents(t *testing.T) {
 		{"guard", "def main(ctx): return ctx.calls([])", "", "calls calls, which only a loop can"},
 		{"loop", "load('_lib.star', 'say')\ndef main(ctx): return {'text': say(ctx)}", "", ""},
 	} {
-		if testing.Short() && strings.Contains(c.want, "steps") { // fifty million of them; package loop counts them too
+		if testing.Short() && c.want != "" && c.item != "guard" { // the child says what is wrong with one alike
 			continue
 		}
 		items := plain(asking)
