@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -37,6 +38,38 @@ func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("SSL_CERT_FILE", roots)
 	ts.Setenv("REGISTRY", server.Listener.Addr().String())
 	ts.Setenv("REGISTRY_PASSWORD", r.password)
+}
+
+// startProxy is "proxy": a proxy on this machine, in PROXY, through which the registry of the script is example.com, a name in its
+// certificate. What it was asked to connect to is written to the file proxied.
+func startProxy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: proxy")
+	}
+	to, log := ts.Getenv("REGISTRY"), ts.MkAbs("proxied")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			fmt.Fprintln(f, r.Method, r.Host)
+			f.Close()
+		}
+		far, err := net.Dial("tcp", to)
+		if err != nil || r.Host != "example.com:443" {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer far.Close()
+		near, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer near.Close()
+		fmt.Fprint(near, "HTTP/1.1 200 OK\r\n\r\n")
+		go io.Copy(far, near)
+		io.Copy(near, far)
+	}))
+	ts.Defer(server.Close)
+	ts.Setenv("PROXY", server.URL)
 }
 
 // A registryDouble keeps everything in memory.

@@ -79,7 +79,7 @@ func scriptParams() testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": exitStatus, "damage": damage, "truncate": truncate,
-			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve, "registry": serveRegistry,
+			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve, "registry": serveRegistry, "proxy": startProxy,
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
 			"asked": asked, "calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest, "take": take, "absent": absent,
 			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap, "pose": pose,
