@@ -3,6 +3,7 @@ package recall_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,7 @@ func TestRecall(t *testing.T) {
 		"rye.yaml":           {func(p *project) { p.write("rye.yaml", "c") }, false},
 		"rye.lock":           {func(p *project) { p.write("rye.lock", "c") }, false},
 		"a new file":         {func(p *project) { p.write(".ai/knowledge/k.md", "k") }, false},
+		"a large file":       {func(p *project) { p.write(".ai/tools/big", strings.Repeat("x", 1<<20)) }, false},
 		"a file is gone":     {func(p *project) { p.must(os.Remove(p.at(".ai/tools/b.py"))) }, false},
 		"an empty directory": {func(p *project) { p.must(os.Mkdir(p.at(".ai/Tools"), 0o755)) }, false},
 		"a mode":             {func(p *project) { p.must(os.Chmod(p.at(".ai/tools/a.py"), 0o755)) }, false},

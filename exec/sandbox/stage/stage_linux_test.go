@@ -161,3 +161,17 @@ func TestMount(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPrepare: a program that is to be restricted isn't started without a filter, or with rules that can't be added.
+func TestPrepare(t *testing.T) {
+	for want, p := range map[string]Plan{
+		"no filter of system calls":   {},
+		"landlock rule /proc":         {Filter: make([]byte, 8), Proc: 1 << 63},
+		"landlock rule for the proxy": {Filter: make([]byte, 8), Connect: 1 << 63},
+	} {
+		p.Path, p.Dir, p.Restrict = []byte("/bin/true"), []byte("/"), true
+		if _, err := (&stage{Plan: p}).prepare(1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
