@@ -135,7 +135,7 @@ func writeInto(dir string, files []File) error {
 	}
 	defer d.Close()
 	for i := range files {
-		if err := d.Write(files[i].Path, files[i].perm(), true, files[i].Bytes); err != nil {
+		if err := d.Write(files[i].Path, files[i].Perm(), true, files[i].Bytes); err != nil {
 			return err
 		}
 	}

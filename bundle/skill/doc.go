@@ -1,5 +1,4 @@
-// Package skill reads Agent Skills, makes items of them, and gives them back: to a folder, or to where a client looks for
-// skills and commands.
+// Package skill reads Agent Skills, makes items of them, and gives them back. Package client puts them where clients look.
 //
 // # A skill
 //
@@ -35,15 +34,4 @@
 // characters in a text that a person doesn't see (package flags); a NUL in SKILL.md; front matter that is malformed, with
 // line and column; signature lines of rye. Of archives zip and tar.gz are read, and only where all readers agree
 // about them: nothing in front, between or behind, no encryption, local names as in the directory.
-//
-// # In a client
-//
-// What was put into the folders of clients stands in .ai/installed.yaml, a canonical document (package canon):
-//
-//	rye: "installed/1"
-//	files:
-//	  ".claude/skills/pdf/SKILL.md": {ref: "tool:skills/pdf/skill", client: "claude", digest: "blake3:…", mode: "file"}
-//
-// The list is written before the files that it names, and a file is removed before the list leaves it out. So a file that
-// the list doesn't name is never ours, and after a crash the same command goes on.
 package skill

@@ -39,24 +39,6 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// FuzzInstalled: what is accepted is written as the same bytes.
-func FuzzInstalled(f *testing.F) {
-	b, err := os.ReadFile("testdata/installed.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		in, err := ParseInstalled(b)
-		if err != nil {
-			return
-		}
-		if out, err := in.Bytes(); err != nil || !bytes.Equal(out, b) {
-			t.Fatalf("%q became %q, %v", b, out, err)
-		}
-	})
-}
-
 // FuzzArchive: whatever bytes are read, what is accepted can be packed again and gives the same skills.
 func FuzzArchive(f *testing.F) {
 	files := []in{{"s/greet/SKILL.md", greet, 0o644}, {"s/greet/scripts/a.sh", "#!/bin/sh\n", 0o755}, {"s/readme", "x", 0o644}}

@@ -55,11 +55,6 @@ var version = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$`)
 })
 
-// fillable is the place of an input in a prompt.
-var fillable = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\{input:([A-Za-z0-9_.-]+)(?:[?:][^{}\n]*)?\}`)
-})
-
 func (s *Skill) version() string {
 	if version().MatchString(s.Version) {
 		return s.Version
@@ -67,8 +62,8 @@ func (s *Skill) version() string {
 	return "1.0.0"
 }
 
-// quote writes a text in double quotes, for YAML.
-func quote(s string) string {
+// Quote writes a text in double quotes, as YAML and TOML read it.
+func Quote(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -76,15 +71,15 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// oneLine makes one line of a text.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// OneLine makes one line of a text.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // ToolText is the text of the skill's tool.
 func (s *Skill) ToolText(category string, o Origin) []byte {
 	var b strings.Builder
 	field := func(indent, name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "%s%s: %s\n", indent, name, quote(text))
+			fmt.Fprintf(&b, "%s%s: %s\n", indent, name, Quote(text))
 		}
 	}
 	b.WriteString("# A skill: its files are in _files, as they were. This tool gives their text and runs none of them.\n")
@@ -92,7 +87,7 @@ func (s *Skill) ToolText(category string, o Origin) []byte {
 	field("", "tool_type", "skill")
 	field("", "executor_id", "rye/core/primitives/subprocess")
 	field("", "category", path.Join(category, s.Name))
-	field("", "description", "Gives the text of a file of the skill "+s.Name+": "+oneLine(s.Description))
+	field("", "description", "Gives the text of a file of the skill "+s.Name+": "+OneLine(s.Description))
 	field("", "risk", "read")
 	b.WriteString("origin:\n")
 	field("  ", "from", o.From)
@@ -100,12 +95,12 @@ func (s *Skill) ToolText(category string, o Origin) []byte {
 	field("  ", "path", o.Path)
 	field("  ", "files", o.Files)
 	field("  ", "license", s.License)
-	field("", "compatibility", oneLine(s.Compatibility))
+	field("", "compatibility", OneLine(s.Compatibility))
 	b.WriteString("input_schema:\n  type: object\n  additionalProperties: false\n  properties:\n    path:\n      type: string\n" +
 		"      description: Path of the file in the skill\n      default: " + Main + "\n      enum:\n")
 	for i := range s.Files {
 		if f := &s.Files[i]; isText(f.Bytes) {
-			fmt.Fprintf(&b, "        - %s\n", quote(f.Path))
+			fmt.Fprintf(&b, "        - %s\n", Quote(f.Path))
 		}
 	}
 	b.WriteString("config:\n  command: cat\n  args: [\"{anchor_path}/" + Dir + "/{path}\"]\n  timeout: 30\nanchor:\n  enabled: true\n" +
@@ -130,7 +125,7 @@ func (s *Skill) DirectiveText(category string) []byte {
 	tool, directive := Refs(category, s.Name)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n```xml\n<directive name=\"%s\" version=\"%s\">\n  <metadata>\n    <description>%s</description>\n    <category>%s</category>\n",
-		s.Name, directive.Name(), s.version(), escape(oneLine(s.Description)), escape(category))
+		s.Name, directive.Name(), s.version(), escape(OneLine(s.Description)), escape(category))
 	fmt.Fprintf(&b, "    <permissions>\n      <execute><tool>%s</tool></execute>\n    </permissions>\n    <tools><tool>%s</tool></tools>\n  </metadata>\n",
 		tool.ID, tool.ID)
 	b.WriteString("  <inputs>\n    <input name=\"task\" type=\"string\" required=\"true\">What to do</input>\n  </inputs>\n</directive>\n```\n\n" +
@@ -150,10 +145,10 @@ func escape(s string) string {
 func AgentsText(ref model.Ref, title string, text []byte) []byte {
 	category := ""
 	if c := ref.Category(); c != "" {
-		category = "category: " + quote(c) + "\n"
+		category = "category: " + Quote(c) + "\n"
 	}
 	return append([]byte(fmt.Sprintf("---\nid: %s\ntitle: %s\nversion: \"1.0.0\"\nentry_type: reference\n%stags: [agents]\n---\n",
-		quote(ref.Name()), quote(title), category)), text...)
+		Quote(ref.Name()), Quote(title), category)), text...)
 }
 
 // CheckAgents refuses a file that isn't the instructions of a project.

@@ -176,12 +176,12 @@ func check(e *entry, rel string) error {
 		return tooLarge(e.path, e.size, MaxFile)
 	}
 	if err := portable.Check(rel); err != nil {
-		return badPath(e.path, err)
+		return BadPath(e.path, err)
 	}
 	return nil
 }
 
-func badPath(p string, err error) *fault.Error {
+func BadPath(p string, err error) *fault.Error {
 	rule := "path"
 	if e, ok := errors.AsType[*portable.Error](err); ok {
 		rule = e.Rule
@@ -209,7 +209,7 @@ func sizes(all []entry, in []*Skill) error {
 func (s *Skill) finish(archive bool) error {
 	slices.SortStableFunc(s.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	if err := portable.CheckSet(s.paths()); err != nil {
-		return badPath(s.Path, err)
+		return BadPath(s.Path, err)
 	}
 	for i := range s.Files {
 		f := &s.Files[i]

@@ -37,8 +37,8 @@ func (f *File) Mode() cas.Mode {
 	return cas.File
 }
 
-// perm returns the permissions that the file gets.
-func (f *File) perm() fs.FileMode {
+// Perm returns the permissions that the file gets.
+func (f *File) Perm() fs.FileMode {
 	if f.Exec {
 		return 0o755
 	}
@@ -233,7 +233,7 @@ func (t *Text) takeHooks(v *value.Value) {
 	}
 	for _, e := range v.Map {
 		if e.Key == "command" && e.Value.Kind == value.Text {
-			t.Hooks = append(t.Hooks, fault.Clip(oneLine(e.Value.Text), 200))
+			t.Hooks = append(t.Hooks, fault.Clip(OneLine(e.Value.Text), 200))
 		}
 		t.takeHooks(e.Value)
 	}

@@ -80,7 +80,7 @@ var running = sync.OnceValue(func() *regexp.Regexp {
 // Runs returns the commands that some clients run, before a model reads the text, when they use a skill or a command.
 func Runs(text []byte) (all []string) {
 	for _, m := range running().FindAllSubmatch(text, 100) {
-		all = append(all, fault.Clip(oneLine(string(bytes.Join(m[1:], nil))), 200))
+		all = append(all, fault.Clip(OneLine(string(bytes.Join(m[1:], nil))), 200))
 	}
 	return all
 }

@@ -1,7 +1,7 @@
 // Package clients answers: which files does a client of skills get of an item, and are those that it has still these?
 //
-// What goes to a client is what the lock pins, admitted by the policy as for a call. Package skill says what becomes
-// of it, and keeps the list of what was written.
+// What goes to a client is what the lock pins, admitted by the policy as for a call. Package client says where it goes,
+// and keeps the list of what was written.
 package clients
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/skill"
+	"github.com/rye-build/rye/bundle/skill/client"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
@@ -53,7 +54,7 @@ func Open(ctx context.Context, l *workspace.Lock) (*Pins, error) {
 }
 
 // Files returns what a client gets of a pinned item.
-func (p *Pins) Files(ctx context.Context, ref model.Ref, c skill.Client) ([]skill.File, error) {
+func (p *Pins) Files(ctx context.Context, ref model.Ref, c client.Client) ([]skill.File, error) {
 	it, err := p.resolver.Resolve(ctx, ref, nil)
 	if err != nil {
 		return nil, err
@@ -129,19 +130,19 @@ func Directive(it *ai.Item) *skill.Directive {
 
 // A Report says how what clients have is to the lock.
 type Report struct {
-	Items       int                `json:"items"`
-	Files       int                `json:"files"`
-	Differences []skill.Difference `json:"differences"`
+	Items       int                 `json:"items"`
+	Files       int                 `json:"files"`
+	Differences []client.Difference `json:"differences"`
 }
 
 // Verify compares all that is in the folders of clients with the lock.
 func Verify(ctx context.Context, l *workspace.Lock) (*Report, error) {
-	place, err := skill.OpenPlace(l.Dir)
+	place, err := client.Open(l.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer place.Close()
-	r := &Report{Files: len(place.In), Differences: []skill.Difference{}}
+	r := &Report{Files: len(place.In), Differences: []client.Difference{}}
 	if len(place.In) == 0 {
 		return r, nil
 	}
@@ -165,8 +166,8 @@ func Verify(ctx context.Context, l *workspace.Lock) (*Report, error) {
 }
 
 // want are the files that a client would get of an item; nil if it isn't locked.
-func (p *Pins) want(ctx context.Context, pair skill.Pair) ([]skill.File, error) {
-	c, err := skill.ClientByName(pair.Client)
+func (p *Pins) want(ctx context.Context, pair client.Pair) ([]skill.File, error) {
+	c, err := client.ByName(pair.Client)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/skill"
+	"github.com/rye-build/rye/bundle/skill/client"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -124,7 +125,7 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // toClient puts what the lock pins into the folders of a client, or takes it away.
 func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.Answer, error) {
-	client, err := skill.ClientByName(c.To)
+	to, err := client.ByName(c.To)
 	if err != nil {
 		return nil, err
 	}
@@ -140,21 +141,21 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 		return nil, err
 	}
 	defer l.Close()
-	place, err := skill.OpenPlace(l.Dir)
+	place, err := client.Open(l.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer place.Close()
-	if owner := place.Owner(ref.String(), client); owner.Name != client.Name {
-		a.Term.Note("%s reads the folder of %s, where the list has it", client.Name, owner.Name)
-		client = owner
+	if owner := place.Owner(ref.String(), to); owner.Name != to.Name {
+		a.Term.Note("%s reads the folder of %s, where the list has it", to.Name, owner.Name)
+		to = owner
 	}
-	pair := skill.Pair{Ref: ref.String(), Client: client.Name}
+	pair := client.Pair{Ref: ref.String(), Client: to.Name}
 	ans := &exportAnswer{Ref: pair.Ref, Client: pair.Client, Removed: c.Remove, DryRun: c.DryRun}
 	if c.Remove {
 		ans.Files, err = place.Remove(pair, c.DryRun)
 	} else {
-		ans.Files, err = write(ctx, a, l, place, pair, ref, client, c.DryRun)
+		ans.Files, err = write(ctx, a, l, place, pair, ref, to, c.DryRun)
 	}
 	if err != nil {
 		return nil, err
@@ -166,17 +167,17 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 	return ans, nil
 }
 
-func write(ctx context.Context, a *cli.App, l *places.Lock, place *skill.Place, pair skill.Pair, ref model.Ref, client skill.Client, dry bool) ([]string, error) {
+func write(ctx context.Context, a *cli.App, l *places.Lock, place *client.Place, pair client.Pair, ref model.Ref, to client.Client, dry bool) ([]string, error) {
 	pins, err := clients.Open(ctx, l.Lock)
 	if err != nil {
 		return nil, err
 	}
-	files, err := pins.Files(ctx, ref, client)
+	files, err := pins.Files(ctx, ref, to)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range files {
-		if base := path.Base(f.Path); base == skill.Main || path.Dir(f.Path) == client.Commands {
+		if base := path.Base(f.Path); base == skill.Main || path.Dir(f.Path) == to.Commands {
 			for _, command := range skill.Runs(f.Bytes) {
 				a.Term.Warn("%s: the client may run this on its own: %s", f.Path, command)
 			}

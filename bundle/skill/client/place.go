@@ -1,4 +1,4 @@
-package skill
+package client
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/bundle/skill"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/fault"
@@ -40,12 +41,12 @@ type Line struct {
 	Mode        cas.Mode
 }
 
-// Installed is the list, by path.
-type Installed map[string]Line
+// A List says what was written, by path.
+type List map[string]Line
 
-// ParseInstalled reads a list.
-func ParseInstalled(b []byte) (Installed, error) {
-	all := Installed{}
+// Parse reads a list.
+func Parse(b []byte) (List, error) {
+	all := List{}
 	s := canon.NewScannerBytes(b, &spec)
 	for s.Scan() {
 		var l Line
@@ -66,7 +67,7 @@ func ParseInstalled(b []byte) (Installed, error) {
 		default:
 			return nil, s.Errorf("the mode must be file or exec")
 		}
-		c, err := ClientByName(l.Client)
+		c, err := ByName(l.Client)
 		if err != nil || !strings.HasPrefix(p, c.Skills+"/") && (c.Commands == "" || !strings.HasPrefix(p, c.Commands+"/")) {
 			return nil, s.Errorf("%q is in no folder of the client %q", p, l.Client)
 		}
@@ -82,7 +83,7 @@ func ParseInstalled(b []byte) (Installed, error) {
 }
 
 // Bytes writes a list.
-func (in Installed) Bytes() ([]byte, error) {
+func (in List) Bytes() ([]byte, error) {
 	e := canon.NewEncoderBytes(nil, &spec)
 	for _, p := range in.Paths() {
 		l := in[p]
@@ -100,13 +101,13 @@ func (in Installed) Bytes() ([]byte, error) {
 }
 
 // Paths returns the paths, sorted.
-func (in Installed) Paths() []string { return slices.Sorted(maps.Keys(in)) }
+func (in List) Paths() []string { return slices.Sorted(maps.Keys(in)) }
 
 // Pair is an item in a client.
 type Pair struct{ Ref, Client string }
 
 // Pairs returns which items are in which clients, sorted.
-func (in Installed) Pairs() []Pair {
+func (in List) Pairs() []Pair {
 	seen := map[Pair]bool{}
 	for _, l := range in {
 		seen[Pair{l.Ref, l.Client}] = true
@@ -114,17 +115,17 @@ func (in Installed) Pairs() []Pair {
 	return slices.SortedFunc(maps.Keys(seen), func(a, b Pair) int { return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Client, b.Client)) })
 }
 
-// ReadInstalled reads the list of a project; it is empty where there is none.
-func ReadInstalled(root string) (Installed, error) {
+// Read reads the list of a project; it is empty where there is none.
+func Read(root string) (List, error) {
 	name := filepath.Join(root, filepath.FromSlash(ListFile))
 	b, err := osfile.ReadSmall(name, maxList)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Installed{}, nil
+		return List{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	in, err := ParseInstalled(b)
+	in, err := Parse(b)
 	if err != nil {
 		return nil, fault.New(fault.Parsing, "%q can't be read", ListFile).From(err).Because(err.Error()).On("file", ListFile).Try("rye docs skills")
 	}
@@ -135,12 +136,12 @@ func ReadInstalled(root string) (Installed, error) {
 type Place struct {
 	dir  *osfile.Dir
 	root string
-	In   Installed
+	In   List
 }
 
-// OpenPlace opens a project. The caller keeps others from changing it meanwhile.
-func OpenPlace(root string) (*Place, error) {
-	in, err := ReadInstalled(root)
+// Open opens a project. The caller keeps others from changing it meanwhile.
+func Open(root string) (*Place, error) {
+	in, err := Read(root)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func (p *Place) Close() { p.dir.Close() }
 // Owner returns the client in whose name an item is where a client looks for it: two may look at the same place.
 func (p *Place) Owner(ref string, c Client) Client {
 	for _, l := range p.In {
-		if other, err := ClientByName(l.Client); l.Ref == ref && err == nil && other.Skills == c.Skills && other.Commands == c.Commands {
+		if other, err := ByName(l.Client); l.Ref == ref && err == nil && other.Skills == c.Skills && other.Commands == c.Commands {
 			return other
 		}
 	}
@@ -166,21 +167,21 @@ func (p *Place) Owner(ref string, c Client) Client {
 
 // digest returns the digest of a file; false if it isn't there.
 func (p *Place) digest(name string) (cas.Digest, bool, error) {
-	b, err := p.dir.Read(name, MaxFile)
+	b, err := p.dir.Read(name, skill.MaxFile)
 	return cas.Sum(b), b != nil, err
 }
 
 // Install writes the files of an item for a client, in the place of those that it had before. It returns the paths that
 // were written. A file that isn't listed, or that was changed since, is never replaced.
-func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, err error) {
+func (p *Place) Install(pair Pair, files []skill.File, dry bool) (written []string, err error) {
 	next := maps.Clone(p.In)
 	maps.DeleteFunc(next, func(_ string, l Line) bool { return Pair{l.Ref, l.Client} == pair })
-	var write []*File
+	var write []*skill.File
 	var gone, edited []string
 	for i := range files {
 		f := &files[i]
 		if err := portable.Check(f.Path); err != nil {
-			return nil, badPath(f.Path, err)
+			return nil, skill.BadPath(f.Path, err)
 		}
 		l := Line{pair.Ref, pair.Client, cas.Sum(f.Bytes), f.Mode()}
 		was, listed := p.In[f.Path]
@@ -228,7 +229,7 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 		return nil, changed(edited)
 	}
 	if err := portable.CheckSet(slices.Values(next.Paths())); err != nil {
-		return nil, badPath(pair.Ref, err)
+		return nil, skill.BadPath(pair.Ref, err)
 	}
 	if dry {
 		return written, nil
@@ -245,7 +246,7 @@ func (p *Place) Install(pair Pair, files []File, dry bool) (written []string, er
 		return nil, err
 	}
 	for _, f := range write {
-		if err := p.dir.Write(f.Path, f.perm(), true, f.Bytes); err != nil {
+		if err := p.dir.Write(f.Path, f.Perm(), true, f.Bytes); err != nil {
 			return nil, err
 		}
 	}
@@ -284,8 +285,8 @@ func changed(names []string) *fault.Error {
 	return f
 }
 
-// sweep removes what processes that died have left beside files. However new it is, none of them lives: see OpenPlace.
-func (p *Place) sweep(all Installed) {
+// sweep removes what processes that died have left beside files. However new it is, none of them lives: see Open.
+func (p *Place) sweep(all List) {
 	done := map[string]bool{}
 	for name := range all {
 		if dir := path.Dir(name); !done[dir] {
@@ -298,7 +299,7 @@ func (p *Place) sweep(all Installed) {
 	}
 }
 
-func (p *Place) save(next Installed) error {
+func (p *Place) save(next List) error {
 	if maps.Equal(next, p.In) {
 		return nil
 	}
@@ -361,11 +362,11 @@ type Difference struct {
 
 // Compare returns how the files of an item in a client differ from what the lock makes of it. want is nil where the lock
 // has no such item.
-func (p *Place) Compare(pair Pair, want []File) (all []Difference, err error) {
+func (p *Place) Compare(pair Pair, want []skill.File) (all []Difference, err error) {
 	add := func(file, reason, why string) {
 		all = append(all, Difference{file, pair.Ref, pair.Client, reason, why})
 	}
-	pinned := map[string]*File{}
+	pinned := map[string]*skill.File{}
 	for i := range want {
 		pinned[want[i].Path] = &want[i]
 	}
@@ -394,7 +395,7 @@ func (p *Place) Compare(pair Pair, want []File) (all []Difference, err error) {
 			add(name, "mode", "it is executable on one side only")
 		}
 		delete(pinned, name)
-		if c, err := ClientByName(pair.Client); err == nil {
+		if c, err := ByName(pair.Client); err == nil {
 			if rest, ok := strings.CutPrefix(name, c.Skills+"/"); ok {
 				first, _, _ := strings.Cut(rest, "/")
 				folders[path.Join(c.Skills, first)] = true
@@ -438,7 +439,7 @@ func (p *Place) unlisted(dir string) (names []string, err error) {
 }
 
 // hasMode reports whether a file is executable as it should be, where files can be.
-func (p *Place) hasMode(f *File) bool {
+func (p *Place) hasMode(f *skill.File) bool {
 	fi, err := p.dir.Root.Lstat(f.Path)
 	return runtime.GOOS == "windows" || err == nil && fi.Mode().Perm()&0o100 != 0 == f.Exec
 }

@@ -1,4 +1,4 @@
-package skill
+package client
 
 import (
 	"os"
@@ -8,13 +8,16 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/skill"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 )
 
-func client(t *testing.T, name string) Client {
+const greet = "---\nname: greet\ndescription: Greets\n---\nGreet.\n"
+
+func named(t *testing.T, name string) Client {
 	t.Helper()
-	c, err := ClientByName(name)
+	c, err := ByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +26,7 @@ func client(t *testing.T, name string) Client {
 
 func open(t *testing.T, root string) *Place {
 	t.Helper()
-	p, err := OpenPlace(root)
+	p, err := Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +38,8 @@ func open(t *testing.T, root string) *Place {
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	pair := Pair{"tool:skills/greet/skill", "claude"}
-	files := client(t, "claude").SkillFiles("greet", []File{{Path: Main, Bytes: []byte(greet)}, {Path: "a.sh", Exec: true, Bytes: []byte("x")}})
-	next := client(t, "claude").SkillFiles("greet", []File{{Path: Main, Bytes: []byte(greet + "more")}})
+	files := named(t, "claude").SkillFiles("greet", []skill.File{{Path: skill.Main, Bytes: []byte(greet)}, {Path: "a.sh", Exec: true, Bytes: []byte("x")}})
+	next := named(t, "claude").SkillFiles("greet", []skill.File{{Path: skill.Main, Bytes: []byte(greet + "more")}})
 	for _, how := range []string{"install", "replace", "remove"} {
 		root := t.TempDir()
 		p := open(t, root)
@@ -68,7 +71,7 @@ func TestCrash(t *testing.T) {
 				p = open(t, root)
 				continue
 			}
-			list := Installed{}
+			list := List{}
 			for _, f := range want {
 				list[f.Path] = Line{pair.Ref, pair.Client, cas.Sum(f.Bytes), f.Mode()}
 			}
@@ -109,7 +112,7 @@ func TestKeep(t *testing.T) {
 	root := t.TempDir()
 	p := open(t, root)
 	pair := Pair{"directive:acme/review", "claude"}
-	file := []File{{Path: ".claude/commands/review.md", Bytes: []byte("x")}}
+	file := []skill.File{{Path: ".claude/commands/review.md", Bytes: []byte("x")}}
 	if err := os.MkdirAll(filepath.Join(root, ".claude", "commands"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +141,7 @@ func TestKeep(t *testing.T) {
 		t.Fatal("a changed file was replaced")
 	}
 	more := filepath.Join(root, ".claude", "commands", "more.md")
-	two := append(file, File{Path: ".claude/commands/more.md"})
+	two := append(file, skill.File{Path: ".claude/commands/more.md"})
 	p.In[two[1].Path] = Line{pair.Ref, pair.Client, cas.Sum(nil), cas.File}
 	if err := os.WriteFile(more, []byte("changed too"), 0o600); err != nil {
 		t.Fatal(err)
@@ -154,7 +157,7 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(p.In, two[1].Path)
-	if _, err := p.Install(pair, []File{{Path: ".claude/commands/other.md"}}, false); err == nil {
+	if _, err := p.Install(pair, []skill.File{{Path: ".claude/commands/other.md"}}, false); err == nil {
 		t.Fatal("a changed file was taken away")
 	}
 	if _, err := p.Remove(pair, false); err == nil {
@@ -163,19 +166,19 @@ func TestKeep(t *testing.T) {
 	if b, err := os.ReadFile(full); err != nil || string(b) != "changed" {
 		t.Fatal(string(b), err)
 	}
-	if _, err := p.Install(pair, []File{{Path: ".claude/commands/../../x"}}, false); err == nil {
+	if _, err := p.Install(pair, []skill.File{{Path: ".claude/commands/../../x"}}, false); err == nil {
 		t.Fatal("a path led outside")
 	}
 	// A directory that becomes a file goes only if nothing else is in it.
 	pair = Pair{"tool:skills/greet/skill", "claude"}
-	if _, err := p.Install(pair, []File{{Path: ".claude/skills/greet/lib/a"}}, false); err != nil {
+	if _, err := p.Install(pair, []skill.File{{Path: ".claude/skills/greet/lib/a"}}, false); err != nil {
 		t.Fatal(err)
 	}
 	theirs := filepath.Join(root, ".claude", "skills", "greet", "lib", "theirs")
 	if err := os.WriteFile(theirs, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	next := []File{{Path: ".claude/skills/greet/lib"}}
+	next := []skill.File{{Path: ".claude/skills/greet/lib"}}
 	if _, err := p.Install(pair, next, false); fault.Of(err).Details["file"] != ".claude/skills/greet/lib/theirs" {
 		t.Fatal(err)
 	}
@@ -194,7 +197,7 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := ParseInstalled(b)
+	in, err := Parse(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,61 +212,27 @@ func TestList(t *testing.T) {
 		{`"exec"`, `"link"`}, {"blake3:af", "blake3:zz"}, {`client: "claude", digest`, `client: "other", digest`},
 		{`.claude/skills/pdf/run.sh`, `.claude/skills/pdf/Skill.md`}, {"installed/1", "installed/2"}, {"rye:", "# rye:signed:x\nrye:"},
 	} {
-		if _, err := ParseInstalled([]byte(strings.Replace(string(b), change[0], change[1], 1))); err == nil {
+		if _, err := Parse([]byte(strings.Replace(string(b), change[0], change[1], 1))); err == nil {
 			t.Errorf("%v is taken", change)
 		}
 	}
 }
 
-// TestDirectives: what is made of a directive is a skill, and its name is one.
+// TestDirectives: a directive becomes a file in a folder of the client, which says how its inputs are filled in.
 func TestDirectives(t *testing.T) {
 	t.Parallel()
-	for id, want := range map[string]string{"acme/a_b": "a-b", "acme/A.b__C": "a-b-c", "x/" + strings.Repeat("a", 70): strings.Repeat("a", 64), "x/9": "9"} {
-		d := &Directive{Ref: model.Ref{Kind: "directive", ID: id}, Version: "1.0.0", Description: strings.Repeat("é \"x\" ", 300), Body: "{input:a}\n", Inputs: []Input{{Name: "a", Required: true}}}
-		if got := Slug(d.Ref); got != want || !IsName(got) {
-			t.Errorf("%s: %q", id, got)
-		}
-		for _, c := range Clients {
-			for _, f := range c.DirectiveFiles(d) {
-				if !strings.HasPrefix(f.Path, c.Skills+"/") && (c.Commands == "" || !strings.HasPrefix(f.Path, c.Commands+"/")) {
-					t.Error(c.Name, f.Path)
-				}
-				if !strings.Contains(string(f.Bytes), "`a`") {
-					t.Errorf("%s: %s", c.Name, f.Bytes)
-				}
+	d := &skill.Directive{Ref: model.Ref{Kind: "directive", ID: "acme/a_b"}, Version: "1.0.0", Description: "é \"x\"", Body: "{input:a}\n", Inputs: []skill.Input{{Name: "a", Required: true}}}
+	for _, c := range All {
+		for _, f := range c.DirectiveFiles(d) {
+			if !strings.HasPrefix(f.Path, c.Skills+"/") && (c.Commands == "" || !strings.HasPrefix(f.Path, c.Commands+"/")) {
+				t.Error(c.Name, f.Path)
+			}
+			if !strings.Contains(string(f.Bytes), "`a`") {
+				t.Errorf("%s: %s", c.Name, f.Bytes)
 			}
 		}
-		if s, err := ParseText(Main, d.Skill()[0].Bytes); err != nil || s.Name != want || s.Version != "1.0.0" {
-			t.Error(s, err)
-		}
 	}
-	if _, err := ClientByName("none"); err == nil {
+	if _, err := ByName("none"); err == nil {
 		t.Error("a client that isn't there is known")
-	}
-}
-
-// TestAgents: the file stands behind metadata as it was, and what isn't one is refused.
-func TestAgents(t *testing.T) {
-	t.Parallel()
-	ref := model.Ref{Kind: "knowledge", ID: "acme/agents"}
-	text := "---\nx: y\n---\n# Instructions\r\n"
-	got := string(AgentsText(ref, `For "agents"`, []byte(text)))
-	if !strings.HasSuffix(got, "---\n"+text) {
-		t.Error(got)
-	}
-	for _, k := range model.Builtin() {
-		if k.Name == "knowledge" {
-			if m := k.Read(ref, "knowledge/acme/agents.md", []byte(got)); m.Invalid() || m.Title != `For "agents"` {
-				t.Error(m.Problems)
-			}
-		}
-	}
-	for _, bad := range []string{"", " \n", "\xff", "a\x00b", "x\u202ey", strings.Repeat("x", MaxText+1)} {
-		if CheckAgents("AGENTS.md", []byte(bad)) == nil {
-			t.Errorf("%.10q is taken", bad)
-		}
-	}
-	if err := CheckAgents("AGENTS.md", []byte(text)); err != nil {
-		t.Error(err)
 	}
 }

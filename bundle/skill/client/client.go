@@ -1,0 +1,74 @@
+package client
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/bundle/skill"
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// A Client is a program that reads skills and commands from folders of a project.
+type Client struct {
+	Name     string
+	Skills   string // the folder of skills
+	Commands string // the folder of commands; empty: directives become skills
+	Ext      string // of a command
+	Front    bool   // commands have front matter
+	Input    string // what a command has in the place of what was typed behind it; empty: that is added behind the text
+}
+
+// All lists the clients that are known.
+var All = []Client{
+	{Name: "agents", Skills: ".agents/skills"},
+	{Name: "claude", Skills: ".claude/skills", Commands: ".claude/commands", Ext: ".md", Front: true, Input: "$ARGUMENTS"},
+	{Name: "codex", Skills: ".agents/skills"},
+	{Name: "copilot", Skills: ".github/skills", Commands: ".github/prompts", Ext: ".prompt.md", Front: true},
+	{Name: "cursor", Skills: ".cursor/skills", Commands: ".cursor/commands", Ext: ".md"},
+	{Name: "gemini", Skills: ".gemini/skills", Commands: ".gemini/commands", Ext: ".toml", Input: "{{args}}"},
+	{Name: "opencode", Skills: ".opencode/skills", Commands: ".opencode/commands", Ext: ".md", Front: true, Input: "$ARGUMENTS"},
+}
+
+// ByName returns a client that is known.
+func ByName(name string) (Client, error) {
+	var names []string
+	for _, c := range All {
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	return Client{}, fault.New(fault.Validation, "%q is no client that rye knows", name).Because("known: "+strings.Join(names, " ")).Near(name, names)
+}
+
+// SkillFiles are the files of a skill where a client looks for them.
+func (c Client) SkillFiles(name string, files []skill.File) []skill.File {
+	all := make([]skill.File, 0, len(files))
+	for _, f := range files {
+		f.Path = path.Join(c.Skills, name, f.Path)
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b skill.File) int { return cmp.Compare(a.Path, b.Path) })
+	return all
+}
+
+// DirectiveFiles are those of a directive: a command, or a skill where there are no commands.
+func (c Client) DirectiveFiles(d *skill.Directive) []skill.File {
+	if c.Commands == "" {
+		return c.SkillFiles(skill.Slug(d.Ref), d.Skill())
+	}
+	text := d.Prompt(c.Input)
+	switch {
+	case c.Ext == ".toml":
+		// Of JSON's escapes in a text, TOML has all.
+		text = "description = " + skill.Quote(skill.OneLine(d.Description)) + "\nprompt = \"\"\"\n" + tomlEscapes.Replace(text) + "\"\"\"\n"
+	case c.Front:
+		text = "---\ndescription: " + skill.Quote(skill.OneLine(d.Description)) + "\n---\n\n" + text
+	}
+	return []skill.File{{Path: path.Join(c.Commands, skill.Slug(d.Ref)+c.Ext), Bytes: []byte(text)}}
+}
+
+// tomlEscapes writes a text for three quotes, where lines stay lines.
+var tomlEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", `\r`)
