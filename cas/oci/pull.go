@@ -167,6 +167,8 @@ type piece struct {
 	small []cas.Info
 	large cas.Info
 	last  bool // of a large object
+	had   bool // an earlier piece has fetched the same layer
+	stays bool // a later piece uses it too
 }
 
 // Objects puts those objects into a store that it lacks. spool is a directory for layers that came and aren't used
@@ -307,6 +309,13 @@ func (f *fetching) use(ctx context.Context, need []piece) error {
 	for i := range fetched {
 		fetched[i] = make(chan error, 1)
 	}
+	user := map[string]int{} // the last so far, of a layer
+	for i := range need {
+		if j, ok := user[need[i].SHA256]; ok {
+			need[i].had, need[j].stays = true, true
+		}
+		user[need[i].SHA256] = i
+	}
 	turns := make(chan struct{}, ahead)
 	go func() {
 		for i := range need {
@@ -314,6 +323,10 @@ func (f *fetching) use(ctx context.Context, need []piece) error {
 			case turns <- struct{}{}:
 			case <-ctx.Done():
 				fetched[i] <- context.Cause(ctx)
+				continue
+			}
+			if need[i].had { // two would write the same file
+				fetched[i] <- nil
 				continue
 			}
 			go func() { fetched[i] <- f.fetch(ctx, need[i].Descriptor) }()
@@ -475,7 +488,9 @@ func (u *unpacking) piece(p piece) error {
 		return err
 	}
 	u.place.progress(p.Length)
-	u.used = append(u.used, u.file(p.Descriptor))
+	if !p.stays {
+		u.used = append(u.used, u.file(p.Descriptor))
+	}
 	if u.bytes += p.Length; u.bytes >= batchBytes && u.pipe == nil {
 		return u.commit()
 	}
