@@ -26,8 +26,10 @@ func TestNotThere(t *testing.T) {
 	defer root.Close()
 	entry := cas.Entry{Mode: cas.File, Digest: cas.Sum([]byte("x")), Size: 1}
 	for what, err := range map[string]error{
-		"no directory":           same(root, "none", nil, 0o500),
-		"a file for a directory": same(root, "file", nil, 0o500),
+		"no directory":           directory(root, "none", 0o500),
+		"no entries":             same(root, "none", nil),
+		"a file for a directory": directory(root, "file", 0o500),
+		"a file's entries":       same(root, "file", nil),
 		"no file":                compare(t.Context(), root, "none", entry),
 		"a directory for a file": compare(t.Context(), root, ".", entry),
 	} {

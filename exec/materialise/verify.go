@@ -38,37 +38,66 @@ func (p *plan) verify(ctx context.Context, dir string) error {
 		return &damageError{"", "can't be opened", err}
 	}
 	defer root.Close()
-	if err := same(root, ".", []string{scopeName, treeName}, 0o700); err != nil {
+	if err := directory(root, ".", 0o700); err != nil {
+		return err
+	}
+	if err := same(root, ".", []string{scopeName, treeName}); err != nil {
 		return err
 	}
 	scope := cas.Entry{Mode: cas.File, Size: int64(len(scopeText)), Digest: cas.Sum([]byte(scopeText))}
 	if err := compare(ctx, root, scopeName, scope); err != nil {
 		return err
 	}
-	for _, dir := range p.order {
-		if err := same(root, path.Join(treeName, dir), p.dirs[dir], 0o500); err != nil {
-			return err
-		}
+	if err := directory(root, treeName, 0o500); err != nil {
+		return err
 	}
-	return p.compareAll(ctx, root)
+	workers := 1
+	if p.bytes > severalFrom {
+		workers = 0
+	}
+	return cas.Parallel(ctx, workers, len(p.order), func(ctx context.Context, i int) error { return p.inside(ctx, root, p.order[i]) })
 }
 
-// compareAll compares the files, several at a time.
-func (p *plan) compareAll(ctx context.Context, root *os.Root) error {
-	return cas.Parallel(ctx, 0, len(p.paths), func(_ context.Context, i int) error {
-		return compare(ctx, root, path.Join(treeName, p.paths[i]), p.files[p.paths[i]])
-	})
+// severalFrom is how many bytes are too much for one processor.
+const severalFrom = 1 << 20
+
+// inside compares what a directory has with the plan. It is opened once: for each path in it the ones above would be again.
+func (p *plan) inside(ctx context.Context, root *os.Root, dir string) error {
+	at := path.Join(treeName, dir)
+	d, err := root.OpenRoot(at)
+	if err != nil {
+		return &damageError{at, "can't be read", err}
+	}
+	defer d.Close()
+	err = same(d, ".", p.dirs[dir])
+	for i := 0; i < len(p.dirs[dir]) && err == nil; i++ {
+		name := p.dirs[dir][i]
+		if e, file := p.files[path.Join(dir, name)]; file {
+			err = compare(ctx, d, name, e)
+		} else {
+			err = directory(d, name, 0o500)
+		}
+	}
+	if damage, ok := errors.AsType[*damageError](err); ok {
+		damage.Path = path.Join(at, damage.Path)
+	}
+	return err
+}
+
+// directory reports damage unless an entry is a directory with a mode.
+func directory(root *os.Root, name string, m fs.FileMode) error {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return &damageError{name, "can't be read", err}
+	}
+	if !info.IsDir() || !hasMode(info, m) {
+		return &damageError{name, "is now " + info.Mode().String(), nil}
+	}
+	return nil
 }
 
 // same compares the entries of a directory with sorted names.
-func same(root *os.Root, dir string, names []string, m fs.FileMode) error {
-	info, err := root.Lstat(dir)
-	if err != nil {
-		return &damageError{dir, "can't be read", err}
-	}
-	if !info.IsDir() || !hasMode(info, m) {
-		return &damageError{dir, "is now " + info.Mode().String(), nil}
-	}
+func same(root *os.Root, dir string, names []string) error {
 	f, err := root.Open(dir)
 	if err != nil {
 		return &damageError{dir, "can't be read", err}
