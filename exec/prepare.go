@@ -256,8 +256,12 @@ func (p *Plan) fill(ctx context.Context, b *Base, schema *params.Schema) error {
 			return err
 		}
 	}
+	host := p.kernel.Host
+	if p.policies.Floor().Enforce {
+		host.Known = nil // digests admit programs
+	}
 	request := p.isolate(env.Request{
-		Host: p.kernel.Host, Links: links, Project: p.kernel.Project, Home: p.scratch.Home, Temp: p.scratch.Temp,
+		Host: host, Links: links, Project: p.kernel.Project, Home: p.scratch.Home, Temp: p.scratch.Temp,
 		Forbidden: p.kernel.Forbidden, Names: names, DotEnv: own,
 	})
 	made, err := env.Resolve(ctx, request)

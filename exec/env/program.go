@@ -171,6 +171,15 @@ func (r *resolver) hash(p *Program) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	known := r.Host.Known
+	began := known.now()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if head := known.recall(p, info, began); head != nil {
+		return head, nil
+	}
 	h := cas.NewHasher()
 	head := make([]byte, headLen)
 	n, err := io.ReadFull(f, head)
@@ -187,6 +196,7 @@ func (r *resolver) hash(p *Program) ([]byte, error) {
 		return nil, unusable(p.Path, "is too large")
 	}
 	p.Digest, p.Size = h.Digest(), int64(n)+rest
+	known.remember(p, head, f, info, began)
 	return head, nil
 }
 

@@ -27,6 +27,7 @@ type Host struct {
 	Vars  map[string]string // the variables of this process
 	Files Files
 	Ask   Runner // runs version managers; nil: they can't be run
+	Known *Known // what is remembered of programs; nil: nothing
 }
 
 // A Runner starts an unpinned program and returns its standard output, which it limits.

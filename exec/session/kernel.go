@@ -40,6 +40,7 @@ func (s *Session) newKernel() (*exec.Kernel, error) {
 	if err := cmp.Or(w.State.Err, w.Cache.Err); err != nil {
 		return nil, err
 	}
+	k.Host.Known = env.NewKnown()
 	var err error
 	if k.Log, k.Machine, k.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(), s.w.Now); err != nil {
 		return nil, err

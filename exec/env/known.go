@@ -1,0 +1,69 @@
+package env
+
+import (
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/statcache"
+)
+
+// Known remembers the digests of programs for as long as their files look the same, by the rules of package statcache. It is for
+// what only records digests: a program that is admitted by its digest is read each time. A nil Known remembers nothing.
+type Known struct {
+	clock func() statcache.Moment
+
+	mu sync.Mutex
+	of map[statcache.Stamp]knownProgram
+}
+
+type knownProgram struct {
+	digest cas.Digest
+	head   []byte
+	began  statcache.Moment
+}
+
+// maxKnown bounds the programs that are remembered.
+const maxKnown = 64
+
+// NewKnown returns a Known that remembers nothing yet.
+func NewKnown() *Known { return &Known{clock: statcache.NewClock()} }
+
+// now is a moment before a program is read.
+func (k *Known) now() (m statcache.Moment) {
+	if k != nil {
+		m = k.clock()
+	}
+	return m
+}
+
+// recall returns the beginning of a program that is remembered, and tells its digest.
+func (k *Known) recall(p *Program, info fs.FileInfo, now statcache.Moment) []byte {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was, ok := k.of[statcache.StampOf(info)]
+	if !ok || now.SetBackSince(was.began) {
+		return nil
+	}
+	p.Digest, p.Size = was.digest, info.Size()
+	return was.head
+}
+
+// remember keeps the digest of a program whose file was opened and looked at before it was read.
+func (k *Known) remember(p *Program, head []byte, f fs.File, info fs.FileInfo, began statcache.Moment) {
+	file, disk := f.(*os.File)
+	stamp := statcache.StampOf(info)
+	if k == nil || !disk || !statcache.OwnStamps(file.Fd()) || !began.Settled(stamp.Mtime, stamp.Ctime) || p.Size != info.Size() {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.of == nil || len(k.of) >= maxKnown {
+		k.of = map[statcache.Stamp]knownProgram{}
+	}
+	k.of[stamp] = knownProgram{digest: p.Digest, head: head, began: began}
+}
