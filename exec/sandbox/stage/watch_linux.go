@@ -34,7 +34,7 @@ func (s *stage) watch(over <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {
 		case <-over:
-			s.note(s.look())
+			s.note(usage{written: s.dead()}) // nothing is left to look at
 			return
 		case <-timer.C:
 		}
@@ -139,10 +139,15 @@ func (s *stage) look() (u usage) {
 	}
 	mine := fields("/proc/self/stat")
 	u.cpu += ticks(at(mine, 15) + at(mine, 16))
-	var dead [512]byte
-	n, _ := s.io.ReadAt(dead[:], 0)
-	u.written += wrote(dead[:n])
+	u.written += s.dead()
 	return u
+}
+
+// dead returns what processes that have ended wrote to disk.
+func (s *stage) dead() int64 {
+	var counts [512]byte
+	n, _ := s.io.ReadAt(counts[:], 0)
+	return wrote(counts[:n])
 }
 
 // wrote returns the bytes that were written to disk, less those of files removed before that.
