@@ -41,7 +41,7 @@ func newPipeline(t *testing.T, service string) *pipeline {
 			t.Fatalf("%q: %d\n%s", args, status, out)
 		}
 	}
-	p.write("sub/bundle.yaml", "id: acme\nversion: 0.1.0\n")
+	p.write("sub/bundle.yaml", "id: acme\nversion: 0.1.0\nrequires:\n  base: ^1.0\n") // which is a bundle in the answer of rye bundle verify too
 	return p
 }
 
