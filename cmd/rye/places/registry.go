@@ -48,8 +48,9 @@ func Spool(a *cli.App) (string, error) {
 }
 
 // RegistrySecret is the name of the secret with the credentials of a registry, HOST[:PORT]: USER:PASSWORD, or an identity token.
+// In its variable "." and "-" are both "_", so that "-" is doubled: else what is for a.b.com would be sent to a-b.com too.
 func RegistrySecret(host string) (string, error) {
-	name := "oci." + strings.ReplaceAll(host, ":", "_")
+	name := "oci." + strings.NewReplacer(":", "_", "-", "__").Replace(host)
 	if _, err := secret.Variable(name); err != nil || strings.Contains(host, "_") {
 		return "", fault.New(fault.Validation, "no credentials can be kept for %q: the name is too long, or has \"_\"", fault.Clip(host, 200)).
 			On("host", fault.Clip(host, 200)).Try("rye docs oci")
