@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/audit/redact"
 	"golang.org/x/term"
 )
 
@@ -70,7 +69,7 @@ func (a *App) Confirm(ctx context.Context, question string) error {
 // Ask asks a question on the terminal and returns the answer in lower case. Without a terminal it is an error.
 func (a *App) Ask(ctx context.Context, question, answers string) (string, error) {
 	if !a.CanAsk() {
-		return "", fault.New(fault.Approval, "can't ask without a terminal: %s", question).Try("rye --yes " + JoinArgs(redact.Args(a.Args)))
+		return "", fault.New(fault.Approval, "can't ask without a terminal: %s", question).Try("rye --yes " + JoinArgs(a.Args))
 	}
 	a.Term.Prompt("%s %s ", question, answers)
 	return a.line(ctx)
@@ -79,7 +78,7 @@ func (a *App) Ask(ctx context.Context, question, answers string) (string, error)
 // With returns the command line with more flags: at its end, or before "--".
 func (a *App) With(flags ...string) string {
 	end := slices.Index(append(slices.Clip(a.Args), "--"), "--")
-	return "rye " + JoinArgs(slices.Concat(redact.Args(a.Args[:end]), flags, redact.Args(a.Args[end:])))
+	return "rye " + JoinArgs(slices.Concat(a.Args[:end], flags, a.Args[end:]))
 }
 
 // line reads one line of the terminal, trimmed and in lower case. It reads byte by byte, because what is typed ahead

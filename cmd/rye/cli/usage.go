@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/exec/audit/redact"
 )
 
 // usageFault is kong's refusal of a command line. For a wrong word it adds what was probably meant and a line to paste.
@@ -78,12 +79,12 @@ func meant(f *fault.Error, args []string, word string, guesses []string) {
 	}
 }
 
-// JoinArgs quotes a command line for the shell.
+// JoinArgs quotes a command line for the shell, to be shown: without the values of secrets.
 func JoinArgs(args []string) string { return strings.Join(quoteArgs(args), " ") }
 
 func quoteArgs(args []string) []string {
-	out := make([]string, len(args))
-	for i, arg := range args {
+	out := redact.Args(args)
+	for i, arg := range out {
 		out[i] = fault.Quote(arg)
 	}
 	return out
