@@ -36,17 +36,18 @@ func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string
 	if err != nil {
 		return nil, err
 	}
-	b, err := describing(content)
+	b, err := describing(content, p.wheel)
 	if err != nil {
 		return nil, fault.Wrap(err, "the package %q: %v", p.Name, err)
 	}
 	return b, nil
 }
 
-func describing(a *unpack.Archive) ([]byte, error) {
+// describing reads that file. A package may hold one of the other ecosystem, which says nothing about it.
+func describing(a *unpack.Archive, wheel bool) ([]byte, error) {
 	for _, f := range a.Files {
 		dir, base := path.Split(f.Path)
-		if f.Path != "package.json" && (base != "METADATA" || !strings.HasSuffix(dir, ".dist-info/") || strings.Count(dir, "/") > 1) {
+		if wheel && (base != "METADATA" || !strings.HasSuffix(dir, ".dist-info/") || strings.Count(dir, "/") > 1) || !wheel && f.Path != "package.json" {
 			continue
 		}
 		if f.Size > maxMetadata {
