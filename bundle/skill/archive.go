@@ -62,6 +62,7 @@ const (
 	endSize       = 22 // of the end of the directory, without comment
 	headerSize    = 30 // of the header in front of a file, without name and extra fields
 	directorySize = 46 // of a file's entry in the directory, without name, extra fields and comment
+	locatorSize   = 20 // of what says, before the end, where a directory of zip64 is
 
 	encrypted = 1 << 0 // flags
 	described = 1 << 3 // sum and sizes follow the file
@@ -75,12 +76,17 @@ func (s *zipSource) list() ([]entry, error) {
 	if i < 0 || len(s.b)-i < endSize || i+endSize+int(le.Uint16(s.b[i+20:])) != len(s.b) {
 		return nil, badArchive("is cut off, or has bytes behind its end")
 	}
+	// The directory is where its end says, and its entries are counted first: the reader makes 300 bytes of each of 46.
+	at, size := int64(le.Uint32(s.b[i+16:])), int64(le.Uint32(s.b[i+12:]))
+	switch {
+	case at+size != int64(i) || bytes.HasPrefix(s.b[max(i-locatorSize, 0):], []byte("PK\x06\x07")):
+		return nil, badArchive("has bytes between its files and its end that belong to neither")
+	case entries(s.b[at:i]) > MaxEntries:
+		return nil, refused("files", "the archive", "has more than %d files", MaxEntries)
+	}
 	r, err := zip.NewReader(bytes.NewReader(s.b), int64(len(s.b)))
 	if err != nil {
 		return nil, badArchive("is no valid zip: %v", err)
-	}
-	if len(r.File) > MaxEntries {
-		return nil, refused("files", "the archive", "has more than %d files", MaxEntries)
 	}
 	if err := s.checkHeaders(r.File, int64(i)); err != nil {
 		return nil, err
@@ -108,6 +114,14 @@ func (s *zipSource) list() ([]entry, error) {
 		all, s.files = append(all, entry{path: p, size: int64(f.UncompressedSize64), kind: kindOf(f)}), append(s.files, f)
 	}
 	return all, nil
+}
+
+// entries counts those of a directory.
+func entries(b []byte) (n int) {
+	for ; len(b) >= directorySize; n++ {
+		b = b[min(directorySize+int(le.Uint16(b[28:]))+int(le.Uint16(b[30:]))+int(le.Uint16(b[32:])), len(b)):]
+	}
+	return n
 }
 
 // kindOf goes by the mode of Unix, whichever system the archive says that it was made on: programs that unpack do so too.
@@ -149,8 +163,7 @@ func (s *zipSource) checkHeaders(files []*zip.File, endAt int64) error {
 		at = offset(f) + int64(f.CompressedSize64) + n
 		directory += directorySize + int64(len(f.Name)+len(f.Extra)+len(f.Comment))
 	}
-	end := s.b[endAt:]
-	if at+directory != endAt || int64(le.Uint32(end[12:])) != directory || int64(le.Uint32(end[16:])) != at {
+	if at+directory != endAt || int64(le.Uint32(s.b[endAt+16:])) != at {
 		return badArchive("has bytes between its files and its end that belong to neither")
 	}
 	return nil
