@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -245,44 +246,56 @@ func (f *fetching) all(ctx context.Context, objects []cas.Info) error {
 	if err != nil {
 		return err
 	}
+	need, err := f.needed(ctx, plan, objects)
+	if err != nil {
+		return err
+	}
+	if len(need) > 0 {
+		if err := os.MkdirAll(f.spool, 0o700); err != nil {
+			return err
+		}
+		unlock, err := osfile.LockFile(ctx, filepath.Join(f.spool, "lock"))
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		// Another process may have pulled the same meanwhile.
+		if need, err = f.needed(ctx, plan, objects); err != nil {
+			return err
+		}
+		f.sweep(time.Now())
+	}
+	f.place.progress(length(plan) - length(need))
+	return f.use(ctx, need)
+}
+
+func length(pieces []piece) (n int64) {
+	for _, p := range pieces {
+		n += p.Length
+	}
+	return n
+}
+
+// needed returns the pieces that hold an object which the store lacks.
+func (f *fetching) needed(ctx context.Context, plan []piece, objects []cas.Info) (need []piece, err error) {
 	ids := make([]cas.ID, len(objects))
 	for i, o := range objects {
 		ids[i] = o.ID
 	}
 	missing, err := f.store.Missing(ctx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	lacks := make(map[cas.ID]bool, len(missing))
 	for _, id := range missing {
 		lacks[id] = true
 	}
-	var need []piece
 	for _, p := range plan {
-		wanted := lacks[p.large.ID]
-		for _, o := range p.small {
-			wanted = wanted || lacks[o.ID]
-		}
-		if wanted {
+		if lacks[p.large.ID] || slices.ContainsFunc(p.small, func(o cas.Info) bool { return lacks[o.ID] }) {
 			need = append(need, p)
-		} else {
-			f.place.progress(p.Length)
 		}
 	}
-	if len(need) == 0 {
-		return nil
-	}
-	if err := os.MkdirAll(f.spool, 0o700); err != nil {
-		return err
-	}
-	// Several processes may pull at once. The second finds most of it in the store.
-	unlock, err := osfile.LockFile(ctx, filepath.Join(f.spool, "lock"))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	f.sweep(time.Now())
-	return f.use(ctx, need)
+	return need, nil
 }
 
 // spoolAge is how long a layer waits for the pull that goes on with it.
