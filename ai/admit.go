@@ -38,20 +38,21 @@ type Admitter struct {
 // A listed directory is what was found in it, or that nothing can be.
 type listed struct {
 	files *tree.Listing
+	has   bool // one of the names
 	err   error
 }
 
-// A root is a directory that tools work from.
+// A root is a directory that tools work from, or that may have one of some names.
 type root struct {
 	space      *Space
 	dir, below string
+	names      *value.Value
 }
 
 // maxKept bounds how many files KeepTrees remembers, if one directory hasn't more.
 const maxKept = 1 << 16
 
-// KeepTrees makes the Admitter read the files of a directory once for all tools that work from it, else once for each
-// of them. It is for an operation that looks at many tools and changes no file, and is called before the first.
+// KeepTrees makes the Admitter look into a directory once for all tools that work from it, else once for each. It is for an operation that looks at many tools and changes no file, and is called before the first.
 func (a *Admitter) KeepTrees() { a.keep = true }
 
 // An executor is what a tool in a space names as its executor.
@@ -91,7 +92,7 @@ func (a *Admitter) Anchor(ctx context.Context, it *Item) (*Anchor, error) {
 	if rule.IsNull() {
 		return nil, nil
 	}
-	found, err := anchored(it, rule)
+	found, err := a.anchored(ctx, it, rule)
 	if lib := t.Anchor.Get("lib").String(); lib != "" && found == nil && err == nil {
 		return libOf(it, lib)
 	}
@@ -147,7 +148,7 @@ func (a *Admitter) Rate() (hits, misses int64) {
 
 // anchored applies a rule {enabled, mode, markers_any, root} to a tool. What isn't understood is refused: else the
 // tool would run with files that no signature covers.
-func anchored(it *Item, rule *value.Value) (*Anchor, error) {
+func (a *Admitter) anchored(ctx context.Context, it *Item, rule *value.Value) (*Anchor, error) {
 	bad := func(field, found string) (*Anchor, error) {
 		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: fmt.Errorf("the anchor's %s is %q, which means nothing", field, found)}
 	}
@@ -158,14 +159,17 @@ func anchored(it *Item, rule *value.Value) (*Anchor, error) {
 	case "always":
 		active = true
 	case "auto":
-		var err error
-		if active, err = it.Space.hasAny(dir, rule.Get("markers_any")); err != nil {
-			return nil, it.about(dir, err)
+		found := a.look(ctx, root{space: it.Space, dir: dir, names: rule.Get("markers_any")}, func() (l listed) {
+			l.has, l.err = it.Space.hasAny(dir, rule.Get("markers_any"))
+			return l
+		})
+		if active = found.has; found.err != nil {
+			return nil, it.about(dir, found.err)
 		}
 	default:
 		return bad("mode", mode)
 	}
-	if !active || !is(rule, "enabled", "true") {
+	if on := rule.Get("enabled"); !active || on == nil || on.Kind != value.Bool || on.Text != "true" {
 		return nil, nil
 	}
 	switch root := word(rule, "root", "tool_dir"); root {
@@ -186,12 +190,6 @@ func word(rule *value.Value, name, otherwise string) string {
 	return cmp.Or(rule.Get(name).String(), otherwise)
 }
 
-// is reports whether a rule says true or false of something.
-func is(rule *value.Value, name, word string) bool {
-	v := rule.Get(name)
-	return v != nil && v.Kind == value.Bool && v.Text == word
-}
-
 // hasAny reports whether a directory has one of the names.
 func (s *Space) hasAny(dir string, names *value.Value) (bool, error) {
 	if names == nil {
@@ -206,11 +204,8 @@ func (s *Space) hasAny(dir string, names *value.Value) (bool, error) {
 		if name.String() == "" || strings.ContainsAny(name.Text, `/\`) || name.Text == "." || name.Text == ".." {
 			continue
 		}
-		switch _, err := lstat(name.Text); {
-		case err == nil:
-			return true, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return false, err
+		if _, err := lstat(name.Text); !errors.Is(err, fs.ErrNotExist) {
+			return err == nil, err
 		}
 	}
 	return false, nil
@@ -252,21 +247,27 @@ func (a *Admitter) read(ctx context.Context, s *Space, r tree.Root) (*tree.Tree,
 	if !a.keep {
 		return r.Read(ctx)
 	}
-	key := root{s, r.Dir, r.Below}
-	a.mu.Lock()
-	l, ok := a.trees[key]
-	a.mu.Unlock()
-	if !ok {
+	l := a.look(ctx, root{space: s, dir: r.Dir, below: r.Below}, func() (l listed) {
 		l.files, l.err = r.List(ctx)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		a.remember(key, l)
-	}
+		return l
+	})
 	if l.err != nil {
 		return nil, l.err
 	}
 	return l.files.Tree(r.Except)
+}
+
+// look looks into a directory, or remembers what was found there.
+func (a *Admitter) look(ctx context.Context, key root, find func() listed) listed {
+	a.mu.Lock()
+	l, ok := a.trees[key]
+	a.mu.Unlock()
+	if !ok {
+		if l = find(); a.keep && ctx.Err() == nil {
+			a.remember(key, l)
+		}
+	}
+	return l
 }
 
 func (a *Admitter) remember(key root, l listed) {

@@ -263,9 +263,6 @@ func (w *walk) oneEach() {
 
 // pick returns the one of several files with one id that is an item; none if more are.
 func (w *walk) pick(same []File) []File {
-	if len(same) == 1 {
-		return same
-	}
 	marked, problems := slices.Clone(same), []*ItemError(nil)
 	marked = slices.DeleteFunc(marked, func(f File) bool {
 		b, err := f.Space.Read(f.Path)

@@ -19,7 +19,7 @@ import (
 // counted counts the files that are opened.
 type counted struct {
 	fstest.MapFS
-	opened atomic.Int64
+	opened, looked atomic.Int64
 }
 
 func (c *counted) Open(name string) (fs.File, error) {
@@ -27,8 +27,12 @@ func (c *counted) Open(name string) (fs.File, error) {
 	return c.MapFS.Open(name)
 }
 
-func (c *counted) Lstat(name string) (fs.FileInfo, error) { return c.MapFS.Lstat(name) }
-func (c *counted) ReadLink(name string) (string, error)   { return c.MapFS.ReadLink(name) }
+func (c *counted) Lstat(name string) (fs.FileInfo, error) {
+	c.looked.Add(1)
+	return c.MapFS.Lstat(name)
+}
+
+func (c *counted) ReadLink(name string) (string, error) { return c.MapFS.ReadLink(name) }
 
 // TestKeepTrees: many tools of one directory read its files once, and are worth what they are worth without.
 func TestKeepTrees(t *testing.T) {
@@ -55,6 +59,7 @@ func TestKeepTrees(t *testing.T) {
 	keeps, reads := ai.NewAdmitter(v, tr), ai.NewAdmitter(v, tr)
 	keeps.KeepTrees()
 	before := c.opened.Load()
+	c.looked.Store(0)
 	var wait sync.WaitGroup
 	got := make([]string, len(items))
 	tell := func(a *ai.Admitter, it *ai.Item) string {
@@ -72,6 +77,9 @@ func TestKeepTrees(t *testing.T) {
 	wait.Wait()
 	if opened := c.opened.Load() - before; opened > 4*tools {
 		t.Errorf("%d files were opened", opened)
+	}
+	if looked := c.looked.Load(); looked > tools {
+		t.Errorf("%d names were looked up", looked)
 	}
 	for i, it := range items {
 		if want := tell(reads, it); got[i] != want {

@@ -315,21 +315,3 @@ func UserSpace(base Setting) Setting {
 
 // StdLabel is the space of the library in the binary.
 const StdLabel = "system:rye/std"
-
-// FromHere is the path of a file relative to the working directory if it is below it, else absolute.
-func (a *App) FromHere(full string) string {
-	wd, err := a.Getwd()
-	if err != nil {
-		return full
-	}
-	dirs := []string{wd}
-	if real, err := filepath.EvalSymlinks(wd); err == nil {
-		dirs = append(dirs, real)
-	}
-	for _, dir := range slices.Compact(dirs) {
-		if rel, err := filepath.Rel(dir, full); err == nil && filepath.IsLocal(rel) {
-			return rel
-		}
-	}
-	return full
-}

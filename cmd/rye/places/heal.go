@@ -39,11 +39,11 @@ func heal(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) bool {
 	defer v.Close()
 	n, err := s.Heal(ctx, v, root)
 	if err != nil {
-		a.Term.Detail("%s can't be healed from %q: %v", root, a.FromHere(dir), err)
+		a.Term.Detail("%s can't be healed from %q: %v", root, FromHere(a, dir), err)
 		return false
 	}
 	if n > 0 {
-		a.Term.Warn("healed %s in the store from %q", fault.Count(n, "damaged object"), a.FromHere(dir))
+		a.Term.Warn("healed %s in the store from %q", fault.Count(n, "damaged object"), FromHere(a, dir))
 	}
 	return n > 0
 }

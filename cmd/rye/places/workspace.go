@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/ai"
@@ -54,7 +56,7 @@ func Options(a *cli.App) workspace.Options {
 		}
 	}
 	return workspace.Options{
-		Now: a.Now, Offline: a.IsOffline(), PlainHTTP: a.Globals.PlainHTTP, Show: a.FromHere,
+		Now: a.Now, Offline: a.IsOffline(), PlainHTTP: a.Globals.PlainHTTP, Show: fromHere(a),
 		Warn: say(a.Term.Warn), Detail: say(a.Term.Detail),
 		Extractors: func(ignored []*ai.ItemError) { WarnExtractors(a, ignored) },
 		Retried:    func(err error, in time.Duration) { AskedAgain(a, err, in) },
@@ -164,4 +166,29 @@ func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 func (w *Workspace) Abs(path string) (string, error) {
 	s := w.App.Absolute(cli.Setting{Value: path})
 	return s.Value, s.Err
+}
+
+// FromHere is the path of a file relative to the working directory if it is below it, else absolute.
+func FromHere(a *cli.App, full string) string { return fromHere(a)(full) }
+
+// fromHere is FromHere for many files: the working directory is looked up with the first.
+func fromHere(a *cli.App) func(full string) string {
+	dirs := sync.OnceValue(func() []string {
+		wd, err := a.Getwd()
+		if err != nil {
+			return nil
+		}
+		if real, err := filepath.EvalSymlinks(wd); err == nil && real != wd {
+			return []string{wd, real}
+		}
+		return []string{wd}
+	})
+	return func(full string) string {
+		for _, dir := range dirs() {
+			if rel, err := filepath.Rel(dir, full); err == nil && filepath.IsLocal(rel) {
+				return rel
+			}
+		}
+		return full
+	}
 }

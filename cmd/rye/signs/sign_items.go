@@ -96,6 +96,7 @@ func (c *SignRun) signAll(ctx context.Context, a *cli.App, v *spaces.Items, most
 	}
 	s := &itemSigner{run: c, v: v, check: v.Checker(), most: most, dirs: map[*ai.Space]*osfile.Dir{}, write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
 	defer v.CountChecked(s.check)
+	v.Admit.KeepTrees() // all is read before the first file is written
 	s.check.Listed(sel.Problems)
 	if err := s.check.All(ctx, sel.Files, func(i int, it *check.Checked) { s.all[i] = s.take(it) }); err != nil {
 		return nil, err

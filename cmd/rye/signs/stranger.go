@@ -71,7 +71,7 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 			claim.From = path
 		case !strings.Contains(claim.From, "://"):
 			dir, layout := strings.CutPrefix(claim.From, oci.LayoutScheme)
-			if claim.From = a.FromHere(dir); layout {
+			if claim.From = places.FromHere(a, dir); layout {
 				claim.From = oci.LayoutScheme + claim.From
 			}
 		}
