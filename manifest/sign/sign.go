@@ -96,17 +96,12 @@ func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
 		return ErrChanged
 	}
 	head := slices.Delete(buf[:n], s.block.start, s.block.end)
-	at, c, ok := s.style.place(head)
-	if len(lines) > 0 && (!ok || c.open == "") {
-		return ErrNoPlace
+	joined, err := s.join(head, lines)
+	if err != nil {
+		return err
 	}
 	content := cas.NewHasher()
 	content.Write(head)
-	joined := slices.Concat(head[:at], text(c, lines), head[at:])
-	// What can't be read back as it was written isn't written. Some text below the place looks like a line.
-	if b := findBlock(joined, s.style); b.err != nil || !bytes.Equal(text(c, b.lines), text(c, lines)) {
-		return layout("text that looks like a signature line stands where it can't be told from one")
-	}
 	if _, err := w.Write(joined); err != nil {
 		return err
 	}
@@ -117,6 +112,21 @@ func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
 		return ErrChanged
 	}
 	return nil
+}
+
+// join returns the head of a file, which has no lines, with lines.
+func (s Signed) join(head []byte, lines []Line) ([]byte, error) {
+	at, c, ok := s.style.place(head)
+	if len(lines) > 0 && (!ok || c.open == "") {
+		return nil, ErrNoPlace
+	}
+	block := text(c, lines)
+	joined := slices.Concat(head[:at], block, head[at:])
+	// What can't be read back as it was written isn't written. Some text below the place looks like a line.
+	if b := findBlock(joined, s.style); b.err != nil || !bytes.Equal(text(c, b.lines), block) {
+		return nil, layout("text that looks like a signature line stands where it can't be told from one")
+	}
+	return joined, nil
 }
 
 // Sign signs a file in memory: Read, Signed.Sign and Rewrite in one.
@@ -140,6 +150,11 @@ func Make(file []byte, style Style, c Claim, p key.Private, now time.Time, known
 	if err != nil {
 		return nil, err
 	}
+	return s.Make(file, c, p, now, known)
+}
+
+// Make is Make for a file that s was read from. Of another one it returns ErrChanged.
+func (s Signed) Make(file []byte, c Claim, p key.Private, now time.Time, known Keys) (*Made, error) {
 	own := p.Public()
 	held := holding{claim: c}
 	lines, err := s.Sign(c, p, now, func(f key.Fingerprint) (pub key.Public, ok bool) {
@@ -159,7 +174,7 @@ func Make(file []byte, style Style, c Claim, p key.Private, now time.Time, known
 	if m.Bytes, err = s.RewriteBytes(file, lines); err != nil {
 		return nil, err
 	}
-	if m.After, err = ReadBytes(m.Bytes, style); err != nil {
+	if m.After, err = ReadBytes(m.Bytes, s.style); err != nil {
 		return nil, err
 	}
 	m.After.held = held
@@ -194,10 +209,24 @@ func Strip(file []byte, style Style) ([]byte, error) {
 
 // RewriteBytes is Rewrite for a file in memory.
 func (s Signed) RewriteBytes(file []byte, lines []Line) ([]byte, error) {
-	var out bytes.Buffer
-	out.Grow(len(file) + len(lines)*maxLine/2)
-	if err := s.Rewrite(&out, bytes.NewReader(file), lines); err != nil {
+	b := s.block
+	switch {
+	case s.Format == V1:
+		return nil, ErrV1
+	case len(file) < b.end:
+		return nil, ErrChanged
+	}
+	content := file
+	if b.end > b.start {
+		content = slices.Concat(file[:b.start], file[b.end:])
+	}
+	n := min(len(file), headSize) - (b.end - b.start)
+	joined, err := s.join(content[:n], lines)
+	if err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	if cas.Sum(content) != s.Stripped {
+		return nil, ErrChanged
+	}
+	return append(joined, content[n:]...), nil
 }

@@ -406,6 +406,9 @@ func TestMake(t *testing.T) {
 		}
 		return m
 	}
+	if _, err := mustRead(t, file, sign.Hash).Make(bytes.Replace(file, []byte("text"), []byte("test"), 1), claim, alice, now, known(bob)); err != sign.ErrChanged {
+		t.Errorf("another file: %v", err)
+	}
 	m := make(bob)
 	if got, err := sign.Check(m.After, claim, known(alice, bob)); err != nil || len(got) != 2 || len(m.Before.Lines) != 1 {
 		t.Errorf("%v, %v, %d lines before", got, err, len(m.Before.Lines))

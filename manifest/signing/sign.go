@@ -52,11 +52,7 @@ type Signed struct {
 const MaxSigned = 32 << 20
 
 // Sign returns a file with the key's signature. It writes nothing.
-func (k *Signer) Sign(s Subject, file io.Reader) (*Signed, error) {
-	raw, err := io.ReadAll(io.LimitReader(file, MaxSigned+1))
-	if err != nil {
-		return nil, err
-	}
+func (k *Signer) Sign(s Subject, raw []byte) (*Signed, error) {
 	if len(raw) > MaxSigned {
 		return nil, fault.New(fault.Limit, "%q has more than %d MiB", s.File, MaxSigned>>20)
 	}
@@ -65,33 +61,44 @@ func (k *Signer) Sign(s Subject, file io.Reader) (*Signed, error) {
 		if err != nil {
 			return nil, err
 		}
-		return k.signed(s, m.Bytes, raw, m.After)
+		return k.signed(s, m.Bytes, raw, m.Before, m.After)
 	}
 	out, err := k.signV1(s, raw)
 	if err != nil {
 		return nil, err
 	}
+	before, _ := sign.ReadBytes(raw, s.Signing()) // damaged lines are replaced, which needs no other reason
 	after, err := sign.ReadBytes(out, s.Signing())
 	if err != nil {
 		return nil, err
 	}
-	return k.signed(s, out, raw, after)
+	return k.signed(s, out, raw, before, after)
 }
 
-func (k *Signer) signV2(s Subject, raw []byte) (*sign.Made, error) {
-	body := raw
-	if k.Upgrade {
-		if before, err := sign.ReadBytes(raw, s.Signing()); err == nil && before.Format == sign.V1 {
-			if body, err = k.upgraded(s, raw); err != nil {
-				return nil, err
-			}
-		}
-	}
+func (k *Signer) signV2(s Subject, raw []byte) (m *sign.Made, err error) {
 	var known sign.Keys
 	if k.Trust != nil {
 		known = k.Trust.Exam().Find
 	}
-	m, err := sign.Make(body, s.Signing(), s.Claim(), k.Key, k.At, known)
+	if s.Known == nil {
+		s.Known = &exam.Known{}
+		s.Known.Signed, s.Known.Err = sign.ReadBytes(raw, s.Signing())
+	}
+	switch before := s.Known.Signed; {
+	case s.Known.Err != nil:
+		m, err = sign.Make(raw, s.Signing(), s.Claim(), k.Key, k.At, known)
+	case before.Format == sign.V1 && k.Upgrade:
+		body, err := k.upgraded(s, raw)
+		if err != nil {
+			return nil, err
+		}
+		if m, err = sign.Make(body, s.Signing(), s.Claim(), k.Key, k.At, known); err != nil {
+			return nil, err
+		}
+		m.Before = before
+	default:
+		m, err = before.Make(raw, s.Claim(), k.Key, k.At, known)
+	}
 	if errors.Is(err, sign.ErrV1) {
 		err = fault.New(fault.Validation, "%q is signed in the first format (v1)", s.File).From(err).Try("rye sign --upgrade " + s.typed())
 	}
@@ -137,7 +144,7 @@ func (k *Signer) signV1(s Subject, raw []byte) ([]byte, error) {
 }
 
 // signed checks the signed file against what it is to be, and describes it.
-func (k *Signer) signed(s Subject, out, raw []byte, after sign.Signed) (*Signed, error) {
+func (k *Signer) signed(s Subject, out, raw []byte, before, after sign.Signed) (*Signed, error) {
 	if s.IsDocument() && !k.V1 {
 		// Only a document that is what its name says is signed as one.
 		text := out
@@ -151,7 +158,7 @@ func (k *Signer) signed(s Subject, out, raw []byte, after sign.Signed) (*Signed,
 	l := &Signed{Name: s.Name, File: s.File, Key: k.Key.Public().Fingerprint().String(), Format: after.Format.String(), Bytes: out,
 		Raw: after.Raw.String(), Stripped: after.Stripped.String(), Lines: max(len(after.Lines), 1), Changed: !bytes.Equal(out, raw)}
 	if l.Changed {
-		l.Replaced = k.replaced(s, raw, after)
+		l.Replaced = k.replaced(before, after)
 	}
 	if !s.Tree.IsZero() {
 		l.Tree = s.Tree.String()
@@ -173,8 +180,7 @@ func (k *Signer) signed(s Subject, out, raw []byte, after sign.Signed) (*Signed,
 }
 
 // replaced counts the signatures that signing removed. A v1 signature that was upgraded may have been valid.
-func (k *Signer) replaced(s Subject, raw []byte, after sign.Signed) (n int) {
-	before, _ := sign.ReadBytes(raw, s.Signing()) // damaged lines are removed, which needs no other reason
+func (k *Signer) replaced(before, after sign.Signed) (n int) {
 	for _, l := range before.Lines {
 		if !slices.Contains(after.Lines, l) {
 			n++
@@ -196,7 +202,11 @@ func (k *Signer) SignFile(s Subject, file *os.File, dryRun bool) (*Signed, error
 	if err != nil {
 		return nil, err
 	}
-	l, err := k.Sign(s, file)
+	raw, err := io.ReadAll(io.LimitReader(file, MaxSigned+1))
+	if err != nil {
+		return nil, err
+	}
+	l, err := k.Sign(s, raw)
 	if err != nil {
 		return nil, s.Broken(err)
 	}

@@ -78,14 +78,14 @@ func TestSignAndVerify(t *testing.T) {
 		for _, k := range c.signers {
 			one := *k
 			one.Trust = tr
-			l, err := one.Sign(s, bytes.NewReader(file))
+			l, err := one.Sign(s, file)
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 			if (l.Refusal == nil) != (c.code == "" || c.edit != "") || l.Allowed == (l.Refusal != nil) || !l.Changed {
 				t.Errorf("%s: after signing: %+v", c.name, l)
 			}
-			if again, err := one.Sign(s, bytes.NewReader(l.Bytes)); err != nil || again.Changed {
+			if again, err := one.Sign(s, l.Bytes); err != nil || again.Changed {
 				t.Errorf("%s: signed again: %+v, %v", c.name, again, err)
 			}
 			file = l.Bytes
@@ -104,11 +104,11 @@ func TestSignAndVerify(t *testing.T) {
 func TestUpgrade(t *testing.T) {
 	s := subject(t, "t.py", "tool:t")
 	v1 := &signing.Signer{Key: keytest.Alice, V1: true, At: now, Now: now}
-	first, err := v1.Sign(s, strings.NewReader("print(1)\n"))
+	first, err := v1.Sign(s, []byte("print(1)\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sign := func(k *signing.Signer) (*signing.Signed, error) { return k.Sign(s, bytes.NewReader(first.Bytes)) }
+	sign := func(k *signing.Signer) (*signing.Signed, error) { return k.Sign(s, first.Bytes) }
 	if _, err := sign(&signing.Signer{Key: keytest.Bob, At: now, Now: now}); fault.CodeOf(err) != fault.Validation || !strings.Contains(fault.Of(err).Hint[0], "--upgrade") {
 		t.Errorf("signed in v2 without upgrade: %v", err)
 	}
@@ -125,10 +125,10 @@ func TestUpgrade(t *testing.T) {
 	if err != nil || !up.Allowed || up.Format != "v2" || up.Replaced != 0 {
 		t.Fatalf("%+v, %v", up, err)
 	}
-	if _, err := v1.Sign(s, bytes.NewReader(up.Bytes)); fault.CodeOf(err) != fault.Validation {
+	if _, err := v1.Sign(s, up.Bytes); fault.CodeOf(err) != fault.Validation {
 		t.Errorf("v1 beside v2: %v", err)
 	}
-	if _, err := v1.Sign(s, bytes.NewReader(make([]byte, signing.MaxSigned+1))); fault.CodeOf(err) != fault.Limit {
+	if _, err := v1.Sign(s, make([]byte, signing.MaxSigned+1)); fault.CodeOf(err) != fault.Limit {
 		t.Errorf("too large: %v", err)
 	}
 }

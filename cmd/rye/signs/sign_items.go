@@ -1,7 +1,6 @@
 package signs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/items"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
@@ -349,8 +349,8 @@ func (s *itemSigner) some(ctx context.Context, run []*pending) {
 
 // one signs one item and writes it beside the old one.
 func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile.Folder, error)) error {
-	raw := w.Bytes
-	if raw == nil {
+	it := w.Item
+	if it.Bytes == nil {
 		again, err := s.v.Load(ctx, w.File)
 		if err != nil {
 			return err
@@ -358,11 +358,12 @@ func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile
 		if again.Raw != w.Raw {
 			return &fault.Error{Code: fault.Conflict, Text: "was changed after it was checked"}
 		}
-		raw = again.Bytes
+		it = again
 	}
 	sub := signing.Subject{Subject: w.Subject, File: s.v.Name(w.Space, w.Path), Item: true}
+	sub.Known = &exam.Known{Signed: it.Signed, Err: it.Broken}
 	var err error
-	if w.line, err = s.signer.Sign(sub, bytes.NewReader(raw)); err != nil {
+	if w.line, err = s.signer.Sign(sub, it.Bytes); err != nil {
 		return err
 	}
 	if w.Tree != nil {
