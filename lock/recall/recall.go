@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -64,6 +65,15 @@ func (q *Question) Recall(ctx context.Context) (answer []byte, ok bool) {
 	}
 	return q.memory().Recall(q.Trust, q.state)
 }
+
+// Known reports whether an answer was ever kept, or Expect called. Where none was, Recall would read every file in vain.
+func (q *Question) Known() bool {
+	_, err := os.Lstat(q.File)
+	return err == nil
+}
+
+// Expect has the next one who asks look for an answer, and keep it.
+func (q *Question) Expect() { q.memory().Keep(q.Trust, cas.Digest{}, nil) }
 
 // Keep remembers an answer, unless something has changed since Recall.
 func (q *Question) Keep(ctx context.Context, answer []byte) {

@@ -175,3 +175,18 @@ func TestUnder(t *testing.T) {
 		t.Error("the answer of another binary is given")
 	}
 }
+
+// Where nothing was kept nothing need be read, and what is expected is no answer.
+func TestExpect(t *testing.T) {
+	p := newProject(t)
+	if p.ask().Known() {
+		t.Error("an answer is known before there is one")
+	}
+	p.ask().Expect()
+	if q := p.ask(); !q.Known() || p.recalled() {
+		t.Error("an answer that is expected isn't asked for, or given")
+	}
+	if !p.recalled() {
+		t.Error("the answer that was expected is not kept")
+	}
+}

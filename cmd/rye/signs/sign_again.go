@@ -34,6 +34,9 @@ func (c *SignRun) question(ctx context.Context, a *cli.App) (*places.Question, e
 // again is the answer where every item was found signed in the state that there is now; else nil. It is kept in two parts:
 // only --json shows what each file carries.
 func (c *SignRun) again(ctx context.Context, a *cli.App, q *places.Question) *SignAnswer {
+	if q == nil || !q.Known() { // the first time there is something to sign
+		return nil
+	}
 	b, ok := q.Recall(ctx)
 	head, files, _ := bytes.Cut(b, []byte("\n"))
 	ans := &SignAnswer{DryRun: c.DryRun}
@@ -46,6 +49,10 @@ func (c *SignRun) again(ctx context.Context, a *cli.App, q *places.Question) *Si
 
 // remember keeps an answer by which nothing had to be signed and the policy lets everything be used.
 func (c *SignRun) remember(ctx context.Context, q *places.Question, ans *SignAnswer) {
+	if q != nil && !q.Known() {
+		q.Expect()
+		return
+	}
 	if q == nil || ans.Signed > 0 || ans.Unchanged < 2 { // of one item it is said which
 		return
 	}
