@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -171,7 +173,8 @@ func (o *ordered) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o c
 	return nil
 }
 
-// TestPushOrder: small objects are read in the order of the store, many at once, and stand in layers as ever.
+// TestPushOrder: small objects are read in the order of the store, 10 of them at once, or what is left of a layer, and stand in
+// layers as ever.
 func TestPushOrder(t *testing.T) {
 	t.Parallel()
 	var objects [][]byte
@@ -190,12 +193,43 @@ func TestPushOrder(t *testing.T) {
 	}
 	w.content.Source = source
 	got, err := p.Push(t.Context(), w.content, "2")
-	if err != nil || got.Digest != want.Digest || source.got.Load() != 1 || source.shown.Load() != 3 {
+	if err != nil || got.Digest != want.Digest || source.got.Load() != 3 || source.shown.Load() != 6 {
 		t.Errorf("%+v, want %s; %d objects asked for, %d times many; %v", got, want.Digest, source.got.Load(), source.shown.Load(), err)
 	}
 	source.wrong = true
 	if _, err := p.Push(t.Context(), w.content, "3"); err == nil || !strings.Contains(err.Error(), "and the document says 400000") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestPushMemory: who makes layers uses the same memory for one after the other.
+func TestPushMemory(t *testing.T) {
+	var objects [][]byte
+	for i := range 160 {
+		objects = append(objects, bytes.Repeat(fmt.Appendf(nil, "%08d", i), 10_000))
+	}
+	w := newWorld(t, objects...)
+	l, err := format.NewLayer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, m := &push{content: w.content}, &maker{Layer: l}
+	var sum [2]cas.Digest
+	for i := range sum {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := u.small(t.Context(), m, w.content.Objects, func() error {
+			d, err := m.End()
+			sum[i] = d.Digest
+			return err
+		})
+		runtime.ReadMemStats(&after)
+		if made := after.TotalAlloc - before.TotalAlloc; err != nil || i > 0 && made > 2<<20 {
+			t.Errorf("%d bytes for 12,800,000 of objects, %v", made, err)
+		}
+	}
+	if want := cas.Sum(bytes.Join(objects, nil)); sum[0] != want || sum[1] != want {
+		t.Errorf("%s, want %s", sum, want)
 	}
 }
 

@@ -133,32 +133,41 @@ func (u *push) current(ctx context.Context) (string, error) {
 	return format.Sum(b), nil
 }
 
+// A maker makes layers one after the other.
+type maker struct {
+	*format.Layer
+	texts []byte // of the small objects that are read at once, at least one
+}
+
 // layers makes and sends the layers of small objects, and of large ones.
 func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info) ([]format.Descriptor, error) {
 	if len(small)+len(large) == 0 {
 		small = [][]cas.Info{nil}
 	}
-	groups := together(small)
-	units := make([][]format.Descriptor, len(groups)+len(large))
-	var free sync.Pool
+	units := make([][]format.Descriptor, len(small)+len(large))
+	free := make(chan *maker, makers) // whose memory is used again, and which a pool would lose to the garbage collector
 	err := cas.Parallel(ctx, makers, len(units), func(ctx context.Context, i int) error {
-		l, ok := free.Get().(*format.Layer)
-		if !ok {
-			var err error
-			if l, err = format.NewLayer(); err != nil {
+		var m *maker
+		select {
+		case m = <-free:
+		default:
+			l, err := format.NewLayer()
+			if err != nil {
 				return err
 			}
+			m = &maker{Layer: l}
 		}
-		defer free.Put(l)
+		defer func() { free <- m }()
 		end := func() error {
-			d, err := u.finish(ctx, l)
+			d, err := u.finish(ctx, m.Layer)
 			units[i] = append(units[i], d)
 			return err
 		}
-		if i >= len(groups) {
-			return u.large(ctx, l, large[i-len(groups)], end)
+		if i >= len(small) {
+			m.texts = nil // small ones came before
+			return u.large(ctx, m.Layer, large[i-len(small)], end)
 		}
-		return u.small(ctx, l, groups[i], end)
+		return u.small(ctx, m, small[i], end)
 	})
 	var all []format.Descriptor
 	for _, unit := range units {
@@ -167,31 +176,40 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 	return all, err
 }
 
-// together groups layers of small objects that are read at once, and are in memory together.
-func together(small [][]cas.Info) (groups [][][]cas.Info) {
-	left := int64(0)
-	for i, part := range small {
-		size := int64(0)
-		for _, o := range part {
-			size += o.Size
+// small makes a layer of small objects.
+func (u *push) small(ctx context.Context, m *maker, part []cas.Info, end func() error) error {
+	m.Begin()
+	for len(part) > 0 {
+		texts, err := u.read(ctx, m, part)
+		if err != nil {
+			return err
 		}
-		if left -= size; i == 0 || left < 0 {
-			groups, left = append(groups, nil), format.MaxLayer/2-size
+		for _, text := range texts {
+			if err := m.Write(text); err != nil {
+				return err
+			}
 		}
-		groups[len(groups)-1] = append(groups[len(groups)-1], part)
+		part = part[len(texts):]
 	}
-	return groups
+	return end()
 }
 
-// small makes layers of small objects. They are read in the order of the store, which may have to uncompress many with one.
-func (u *push) small(ctx context.Context, l *format.Layer, parts [][]cas.Info, end func() error) error {
-	all := slices.Concat(parts...)
-	ids, texts := make([]cas.ID, len(all)), make([][]byte, len(all))
-	for i, o := range all {
-		ids[i], texts[i] = o.ID, make([]byte, o.Size)
+// read reads the first of some objects, in the order of the store, which may have to uncompress many with one.
+func (u *push) read(ctx context.Context, m *maker, objects []cas.Info) ([][]byte, error) {
+	var ids []cas.ID
+	var texts [][]byte
+	if m.texts == nil {
+		m.texts = make([]byte, format.MinLayer)
 	}
-	err := cas.Fetch(ctx, u.content.Source, ids, func(i int, o cas.Object) error {
-		err := sameSize(all[i], o)
+	left := m.texts
+	for _, o := range objects {
+		if o.Size > int64(len(left)) {
+			break
+		}
+		ids, texts, left = append(ids, o.ID), append(texts, left[:o.Size]), left[o.Size:]
+	}
+	return texts, cas.Fetch(ctx, u.content.Source, ids, func(i int, o cas.Object) error {
+		err := sameSize(objects[i], o)
 		if err == nil {
 			_, err = io.ReadFull(o, texts[i])
 		}
@@ -200,22 +218,6 @@ func (u *push) small(ctx context.Context, l *format.Layer, parts [][]cas.Info, e
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	for _, part := range parts {
-		l.Begin()
-		for _, text := range texts[:len(part)] {
-			if err := l.Write(text); err != nil {
-				return err
-			}
-		}
-		texts = texts[len(part):]
-		if err := end(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // sameSize refuses an object that isn't as large as the document says.

@@ -26,7 +26,7 @@ type Layer struct {
 // NewLayer returns a layer that can be used many times. One encoder at a time, so that nothing depends on the machine.
 func NewLayer() (*Layer, error) {
 	l := &Layer{raw: cas.NewHasher(), sum: sha256.New()}
-	l.out.Grow(MaxBlob) // what isn't written to costs nothing, and growing step by step would cost twice
+	l.out = *bytes.NewBuffer(make([]byte, 0, MaxBlob)) // untouched memory costs nothing: Grow would clear it, and step by step it costs twice
 	var err error
 	l.z, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithWindowSize(4<<20), zstd.WithEncoderConcurrency(1),
 		zstd.WithZeroFrames(true))

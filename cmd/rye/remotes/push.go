@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/remote"
@@ -69,6 +70,8 @@ func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if p != nil {
 		p.Total.Store(l.Bundle.Bytes)
 	}
+	// Layers are few and large buffers, used again: what is garbage beside them needn't double the memory.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	done, err := remote.Push(ctx, place, cmp.Or(ref.Tag, remote.Tag(l.Bundle.Version)), l.Bundle, l.Files, signs.SignerKeys(a, l.Bundle.Signatures)...)
 	if err != nil {
 		return nil, l.Changed(err)
