@@ -25,5 +25,6 @@
 // # Markdown
 //
 // A heading, a sentence with counts, a table with a line for each finding, and the commands to paste. A text from
-// outside can't leave its cell or become markup: see Code. A table has at most 300 rows, and says how many more there are.
+// outside can't leave its cell or become markup: see Code. A table has at most 300 rows, and fewer in a report of 900 KiB, and
+// says how many more there are.
 package findings

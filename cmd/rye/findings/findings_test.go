@@ -53,6 +53,18 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestLarge: a summary is never larger than GitHub takes.
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	r := &Report{Command: "check"}
+	for range 200 {
+		r.Findings = append(r.Findings, Finding{Code: fault.Parsing, Level: Error, File: "a", Message: strings.Repeat("\x1b", 500)})
+	}
+	if text := r.Markdown(); len(text) > 1<<20 || !bytes.Contains(text, []byte(" more\n")) || !bytes.Contains(text, []byte("\n200 errors, ")) {
+		t.Errorf("%d bytes: %.200s", len(text), text)
+	}
+}
+
 // TestMany: a summary lists so many findings and counts the others; their order says nothing.
 func TestMany(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,11 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// mostRows is how many rows a table has: GitHub refuses a summary of more than 1 MiB.
-const mostRows = 300
+// mostRows is how many rows a table has, in a report of mostBytes: GitHub refuses a summary of more than 1 MiB.
+const (
+	mostRows  = 300
+	mostBytes = 900 << 10
+)
 
 // Markdown returns the report as a section of a job summary.
 func (r *Report) Markdown() []byte {
@@ -67,7 +70,7 @@ func table(b *strings.Builder, head []string, rows [][]string) {
 	}
 	b.WriteString("\n| " + strings.Join(head, " | ") + " |\n|" + strings.Repeat("---|", len(head)) + "\n")
 	for i, row := range rows {
-		if i == mostRows {
+		if i == mostRows || b.Len() > mostBytes {
 			fmt.Fprintf(b, "\nand %d more\n", len(rows)-i)
 			break
 		}
