@@ -30,34 +30,38 @@ type Item struct {
 // Load reads a file. An error is an *ItemError; it is ErrAsset if the file is not an item, and ErrGone too if the file
 // was removed.
 func (v *View) Load(ctx context.Context, f File) (*Item, error) {
-	bad := func(err error) (*Item, error) {
-		return nil, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err}
+	it, err := v.Read(ctx, f)
+	if err != nil || !it.Raw.IsZero() {
+		return it, err
 	}
+	it.Signed, it.Broken = sign.ReadBytes(it.Bytes, f.Kind.Style(f.Path))
+	if it.Raw, it.Stripped = it.Signed.Raw, it.Signed.Stripped; it.Broken != nil {
+		it.Raw, it.Stripped = cas.Sum(it.Bytes), cas.Digest{}
+	}
+	f.Space.keep(f, it)
+	return it, nil
+}
+
+// Read is Load for what an item says alone: mostly its digests and signatures are unknown, with a zero Raw.
+func (v *View) Read(ctx context.Context, f File) (*Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	b, err := f.Space.Read(f.Path)
-	if err != nil {
-		return bad(err)
+	if err == nil {
+		v.loaded.Add(1)
+		v.bytes.Add(int64(len(b)))
+		if it := f.Space.keeps(f, b); it != nil {
+			return it, nil
+		}
+		if f.Kind.Marked(f.Path, b) {
+			if m := f.Kind.Read(f.Ref, f.Path, b); m.Marked {
+				return &Item{File: f, Bytes: b, Model: m}, nil
+			}
+		}
+		err = ErrAsset
 	}
-	v.loaded.Add(1)
-	v.bytes.Add(int64(len(b)))
-	if it := f.Space.keeps(f, b); it != nil {
-		return it, nil
-	}
-	if !f.Kind.Marked(f.Path, b) {
-		return bad(ErrAsset)
-	}
-	it := &Item{File: f, Bytes: b, Model: f.Kind.Read(f.Ref, f.Path, b)}
-	if !it.Model.Marked {
-		return bad(ErrAsset)
-	}
-	it.Signed, it.Broken = sign.ReadBytes(b, f.Kind.Style(f.Path))
-	if it.Raw, it.Stripped = it.Signed.Raw, it.Signed.Stripped; it.Broken != nil {
-		it.Raw, it.Stripped = cas.Sum(b), cas.Digest{}
-	}
-	f.Space.keep(f, it)
-	return it, nil
+	return nil, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err}
 }
 
 // Each loads files and calls f for each of them with its index, from several goroutines, until ctx ends.
@@ -185,14 +189,10 @@ func (v *View) search(ctx context.Context, ref model.Ref, spaces []*Space) (all 
 		if err != nil {
 			return nil, nil, err
 		}
-		assets = append(assets, other...)
-		switch len(found) {
-		case 0:
-		case 1:
-			all = append(all, found[0])
-		default:
+		if len(found) > 1 {
 			return nil, nil, ambiguous(collect(found, func(it *Item) File { return it.File }))
 		}
+		all, assets = append(all, found...), append(assets, other...)
 	}
 	return all, assets, nil
 }

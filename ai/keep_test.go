@@ -134,3 +134,21 @@ func TestKeptItems(t *testing.T) {
 		}
 	}
 }
+
+// TestRead: what an item says is read without its digests, and is no answer to who asks for them.
+func TestRead(t *testing.T) {
+	f := files{"tools/d/t.py": pyTool("d/t", python)}
+	space := &ai.Space{Label: "project", Level: ai.Project, FS: f.fs()}
+	v := view(t, noOverride, space)
+	file, err := v.At(space, "tools/d/t.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	it, err := v.Read(t.Context(), file)
+	if err != nil || !it.Raw.IsZero() || it.Model.Tool.Executor == "" {
+		t.Errorf("%+v, %v", it, err)
+	}
+	if it, err = v.Load(t.Context(), file); err != nil || it.Raw.IsZero() || it.Stripped.IsZero() {
+		t.Errorf("%+v, %v", it, err)
+	}
+}

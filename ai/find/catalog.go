@@ -109,7 +109,7 @@ func (c *catalog) Load(ctx context.Context, f search.File) ([]search.Record, err
 	if !ok {
 		return nil, fmt.Errorf("%q is not in the catalog", f.Path)
 	}
-	it, err := c.v.Load(ctx, file)
+	it, err := c.v.Read(ctx, file)
 	if errors.Is(err, ai.ErrAsset) {
 		return nil, nil
 	}
