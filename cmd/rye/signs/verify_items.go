@@ -239,7 +239,8 @@ func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Ite
 	if s.Subject, beside, err = v.Admit.Subject(ctx, it); err != nil {
 		return refusedFile(v, t, it.File, err)
 	}
-	s.Listed, s.Known = lists(v, it, beside), exam.KnownOf(it.Bytes, it.Signed, it.Broken)
+	s.Listed = lists(v, it, beside)
+	s.Known = &exam.Known{Signed: it.Signed, Err: it.Broken} // Load has just read it of these bytes
 	ans, f := signing.Verify(t, places.Lists(v.App), s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
 	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(v, it) {
