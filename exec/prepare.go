@@ -132,6 +132,9 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if bare, err := p.bare(schema); bare || err != nil {
 		return p, err
 	}
+	if r, able := p.primitive.(primitive.Readier); able && !c.Dry {
+		r.Ready(!p.Grants.Network.Bound)
+	}
 	if p.copied, err = k.Copies.Copy(ctx, found.Files, found.Parts); err != nil {
 		return nil, err
 	}

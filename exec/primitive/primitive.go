@@ -5,7 +5,8 @@
 // implementation.
 //
 // Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known before they
-// start (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls (Asker), and doing without files (Bare).
+// start (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls (Asker), doing without files (Bare), and
+// getting ready while an action is prepared (Readier).
 // Package resilient wraps a primitive.
 package primitive
 
@@ -28,6 +29,12 @@ import (
 // environment. Its method reports whether that is so.
 type Bare interface {
 	Bare(config map[string]any) bool
+}
+
+// A Readier can begin with what takes long before an action is prepared. Its method is called when one probably follows, with or
+// without a network, and nothing of it is known.
+type Readier interface {
+	Ready(network bool)
 }
 
 // A Primitive does actions. It may be used by many goroutines.

@@ -72,8 +72,12 @@
 // namespaces, inside them. The stage makes the place, forks, and stays above the program: as process 1 of its namespace, or as
 // the reaper of orphans. Between fork and exec the child, which by then is one thread without a runtime, sets limits, Landlock
 // and the filter by plain system calls. So they hold from the program's first instruction, and neither this process nor the
-// stage is ever restricted. The two talk over a socket in messages of package stage: first the plan, then reports. When the
-// socket closes, because Run ends or died, the stage kills everything, waits for it, and reports what was used.
+// stage is ever restricted. The two talk over a socket in messages of package stage: first the plan and the program's files, then
+// reports. When the socket closes, because Run ends or died, the stage kills everything, waits for it, and reports what was used.
+//
+// Starting a stage takes longer than all that it does, so one may be started before its run is known (Ready), and while a process
+// goes on making runs one is kept for ten seconds. It has nothing of any run, is for one alone, and isn't used when something was
+// mounted since. Run returns with the last report of its stage, when nothing of the program is left; the stage itself then ends.
 //
 // On systems other than Linux there are only limits of time and output, and no level above limits.
 package sandbox

@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 			exit(sandbox.Stage(nil), os.Args[2])
 		case lameWord:
 			exit(lameStage(os.Args[3]), os.Args[2])
+		case countWord:
+			exit(countStage(os.Args[3]), os.Args[2])
 		case tryWord:
 			// Without what tests print at an exit.
 			syscall.Exit(try(os.Args[2:]))

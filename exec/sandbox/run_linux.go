@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,12 +23,6 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// hardEnd is how long a stage that was told to end may take to do so and to report.
-const hardEnd = 15 * time.Second
-
-// stageEnv keeps the second stage small: it lives as long as the program, and does little.
-var stageEnv = []string{"GOMAXPROCS=2", "GOGC=400", "GOTRACEBACK=none"}
-
 // A talk is a conversation with a second stage.
 type talk struct {
 	plan    stage.Plan
@@ -40,90 +33,31 @@ type talk struct {
 	proxy   func(*os.File) error
 }
 
-// converse starts a second stage, sends it the plan, and returns its last report, and whether the place was made.
-func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, placed bool, exit *proc.Exit, err error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return last, false, nil, os.NewSyscallError("socketpair", err)
+// standard returns the standard files that the program gets, in the order of a plan.
+func (t *talk) standard(p *pipes, g *gate) ([]*os.File, error) {
+	if t.plan.Probe {
+		return nil, nil
 	}
-	_ = unix.SetNonblock(pair[0], true)
-	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
-	defer ours.Close()
-	defer theirs.Close()
+	err := errors.Join(p.from(t.command.Stdout), p.from(t.command.Stderr))
+	in, passed := t.command.Stdin.(*os.File)
+	if t.plan.Input = t.command.Stdin != nil; t.plan.Input && !passed && err == nil {
+		g.Reader = t.command.Stdin
+		err = p.into(g)
+	}
+	files := slices.Clone(p.theirs)
+	if passed {
+		files = append(files, in)
+	}
+	return files, err
+}
 
-	reports := make(chan error, 1)
-	input := &gate{placed: make(chan struct{}), over: make(chan struct{})}
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		defer close(input.over)
-		for {
-			var r stage.Report
-			file, err := stage.Receive(ours, &r)
-			if err == nil && file != nil && t.proxy != nil {
-				err = t.proxy(file)
-			}
-			switch {
-			case err == nil && file != nil:
-			case err == nil && r.Placed && !placed:
-				placed = true
-				close(input.placed)
-			default:
-				last = r
-				reports <- err
-				return
-			}
-		}
-	})
-	c := t.command
-	if _, passed := c.Stdin.(*os.File); c.Stdin != nil && !passed {
-		input.Reader, c.Stdin = c.Stdin, input
+// silentEnd is the error of a stage that ended without its last report.
+func silentEnd(exit *proc.Exit, why error) error {
+	how := exit.Signal
+	if how == "" {
+		how = "status " + strconv.Itoa(exit.Code)
 	}
-	c.Path, c.Args, c.Env, c.Dir, c.Program = m.self[0], m.self[1:], slices.Concat(stageEnv, m.env), "/", nil
-	c.Extra = append([]*os.File{theirs}, t.files...)
-	c.Attr = func(a *syscall.SysProcAttr) {
-		a.Cloneflags = t.spaces
-		if t.spaces&unix.CLONE_NEWUSER != 0 {
-			a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
-			a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
-			a.AmbientCaps = needed
-		}
-	}
-	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	over := make(chan struct{})
-	c.Started = func(*os.Process) error {
-		theirs.Close()
-		if err := stage.Send(ours, &t.plan, nil); err != nil {
-			return fmt.Errorf("second stage: %w", err)
-		}
-		wait.Go(func() {
-			select {
-			case <-over:
-				return
-			case <-ctx.Done():
-			case <-t.stop:
-			}
-			// The stage kills the program and reports what it used.
-			_ = unix.Shutdown(pair[0], unix.SHUT_WR)
-			late := time.AfterFunc(hardEnd, cancel)
-			<-over
-			late.Stop()
-		})
-		return nil
-	}
-	exit, err = proc.Run(hard, c)
-	close(over)
-	theirs.Close()
-	silent := <-reports
-	wait.Wait()
-	if err == nil && silent != nil {
-		how := exit.Signal
-		if how == "" {
-			how = "status " + strconv.Itoa(exit.Code)
-		}
-		err = fmt.Errorf("the second stage ended without a report (%s): %w", how, silent)
-	}
-	return last, placed, exit, err
+	return fmt.Errorf("the second stage ended without a report (%s): %w", how, why)
 }
 
 // A gate holds back standard input until the place is made: if that fails, the next try needs all of the input.

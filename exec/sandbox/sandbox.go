@@ -72,7 +72,8 @@ type Machine struct {
 	env    []string
 	offers func() Offers
 	// lacks has what was missing when namespaces were last tried, for each kind of network: none, all, hosts.
-	lacks [3]atomic.Pointer[UnavailableError]
+	lacks   [3]atomic.Pointer[UnavailableError]
+	reserve reserve
 }
 
 // Options are what a Machine needs.

@@ -12,6 +12,12 @@ import (
 // Stage fails: only Linux has a second stage.
 func Stage([]string) int { return 2 }
 
+// A reserve is nothing where there is no second stage.
+type reserve struct{}
+
+// Ready does nothing.
+func (m *Machine) Ready(bool) {}
+
 func (m *Machine) probe() Offers {
 	return Offers{Best: floor.Limits, Parts: []Part{{Name: "landlock", Why: "only on Linux"}}}
 }

@@ -68,6 +68,16 @@ func (p *Pool) Run(ctx context.Context, c Call, key string, keep func(*End) bool
 	return e, err
 }
 
+// Ready begins to start a guest if none is kept.
+func (p *Pool) Ready() {
+	p.mu.Lock()
+	none := len(p.idle) == 0
+	p.mu.Unlock()
+	if none {
+		p.Machine.Ready(false)
+	}
+}
+
 // take returns a guest that does nothing else.
 func (p *Pool) take(key string, spec sandbox.Spec, dir string) (*kept, error) {
 	var files []fs.FileInfo

@@ -63,6 +63,13 @@ func (p *Primitive) Bare(config map[string]any) bool {
 	return able && b.Bare(config)
 }
 
+// Ready implements primitive.Readier.
+func (p *Primitive) Ready(network bool) {
+	if r, able := p.Inner.(primitive.Readier); able {
+		r.Ready(network)
+	}
+}
+
 // Close implements primitive.Closer.
 func (p *Primitive) Close() error {
 	if c, ok := p.Inner.(primitive.Closer); ok {

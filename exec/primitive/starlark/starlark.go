@@ -31,6 +31,9 @@ func (s *Starlark) pool() *guest.Pool {
 	return s.kept
 }
 
+// Ready implements primitive.Readier.
+func (s *Starlark) Ready(bool) { s.pool().Ready() }
+
 // Close implements primitive.Closer.
 func (s *Starlark) Close() error { return s.pool().Close() }
 

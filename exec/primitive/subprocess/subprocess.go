@@ -53,6 +53,9 @@ func (s *Subprocess) Starts(config map[string]any) []string {
 	return []string{command}
 }
 
+// Ready implements primitive.Readier.
+func (s *Subprocess) Ready(network bool) { s.Machine.Ready(network) }
+
 // Run implements primitive.Primitive.
 func (s *Subprocess) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 	c, err := command(a)

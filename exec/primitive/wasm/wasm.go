@@ -54,6 +54,9 @@ func (w *Wasm) pool() *guest.Pool {
 	return w.kept
 }
 
+// Ready implements primitive.Readier.
+func (w *Wasm) Ready(bool) { w.pool().Ready() }
+
 // Close implements primitive.Closer.
 func (w *Wasm) Close() error { return w.pool().Close() }
 

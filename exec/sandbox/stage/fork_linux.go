@@ -13,6 +13,9 @@ type launch struct {
 	path       *byte
 	argv, envv []*byte
 	dir        *byte // nil: the current one
+	stdin      int   // -1: that of the stage, which is empty
+	stdout     int
+	stderr     int
 	program    int   // an open file to execute; -1: path
 	cgroups    []int // open lists of processes
 	limits     []Rlimit
@@ -83,6 +86,11 @@ func (l *launch) list() {
 	}
 	add("", anything, syscall.SYS_UMASK, 0o022)
 	add("make a session", noError, syscall.SYS_SETSID)
+	for to, fd := range []int{l.stdin, l.stdout, l.stderr} {
+		if fd >= 0 {
+			add("pass standard files", noError, syscall.SYS_DUP3, uintptr(fd), uintptr(to), 0)
+		}
+	}
 	for _, fd := range l.cgroups {
 		add("join a control group", noError, syscall.SYS_WRITE, uintptr(fd), at(&l.digit[0]), 1)
 	}

@@ -21,16 +21,14 @@ func enter() bool {
 	return false
 }
 
-// The files that a stage is started with.
-const (
-	controlFile = 3
-	firstFile   = 4
-)
+// controlFile is the socket that a stage is started with. It may be started before there is a plan.
+const controlFile = 3
 
 // A stage is the process above a program: it makes the place, starts the program in it, watches it and everything that it
 // starts, and leaves nothing running.
 type stage struct {
 	Plan
+	files []*os.File // that came with it
 	conn  *os.File
 	io    *os.File // what processes that have ended wrote
 	start time.Time
@@ -54,7 +52,7 @@ func Main() int {
 	_ = prctl(syscall.PR_SET_DUMPABLE, 0)
 	_ = syscall.SetNonblock(controlFile, true)
 	s := &stage{conn: os.NewFile(controlFile, "control"), io: inout}
-	if _, err := Receive(s.conn, &s.Plan); err != nil {
+	if s.files, err = Receive(s.conn, &s.Plan); err != nil {
 		return 2
 	}
 	// The program ends with the thread that it was started from.
@@ -64,7 +62,7 @@ func Main() int {
 	if err != nil {
 		last = failed(err)
 	}
-	if Send(s.conn, last, nil) != nil || err != nil {
+	if Send(s.conn, last) != nil || err != nil {
 		return 2
 	}
 	return 0
@@ -123,7 +121,7 @@ func (s *stage) run() (*Done, error) {
 	if s.Probe {
 		return &Done{}, nil
 	}
-	if err := Send(s.conn, &Report{Placed: true}, nil); err != nil {
+	if err := Send(s.conn, &Report{Placed: true}); err != nil {
 		return nil, err
 	}
 	for _, m := range s.Mounts {
@@ -139,8 +137,8 @@ func (s *stage) run() (*Done, error) {
 	if s.program, err = l.run(); err != nil {
 		return nil, err
 	}
-	for _, fd := range l.cgroups {
-		syscall.Close(fd)
+	for _, f := range s.files {
+		f.Close() // the program's output ends with its processes
 	}
 	go s.obey()
 	over := make(chan struct{})
@@ -160,7 +158,7 @@ func (s *stage) run() (*Done, error) {
 func (s *stage) prepare(port uint16) (*launch, error) {
 	l := &launch{
 		path: text(s.Path), argv: texts(append([][]byte{s.Path}, s.Args...)), envv: texts(s.Env),
-		program: -1, powerless: s.Powerless, limits: s.Rlimits,
+		stdin: -1, program: -1, powerless: s.Powerless, limits: s.Rlimits,
 	}
 	if s.Hosts {
 		l.envv = texts(proxyVariables(s.Env, port))
@@ -168,19 +166,37 @@ func (s *stage) prepare(port uint16) (*launch, error) {
 	if len(s.Dir) > 0 {
 		l.dir = text(s.Dir)
 	}
-	next := firstFile
+	fds := make([]int, 0, len(s.files))
+	for _, f := range s.files {
+		fds = append(fds, int(f.Fd()))
+	}
+	few := false
+	next := func() (fd int) {
+		if few = len(fds) == 0; few {
+			return -1
+		}
+		fd, fds = fds[0], fds[1:]
+		return fd
+	}
+	l.stdout, l.stderr = next(), next()
+	if s.Input {
+		l.stdin = next()
+	}
 	if s.Program {
-		l.program = next
-		next++
+		l.program = next()
 	}
 	for range s.Cgroups {
-		l.cgroups = append(l.cgroups, next)
-		next++
+		l.cgroups = append(l.cgroups, next())
+	}
+	if s.Restrict {
+		l.restrict, l.ruleset = true, next()
+	}
+	if few || len(fds) > 0 {
+		return nil, errors.New("there are not the files of the plan")
 	}
 	if !s.Restrict {
 		return l, nil
 	}
-	l.restrict, l.ruleset = true, next
 	if len(s.Filter) == 0 || len(s.Filter)%8 != 0 {
 		return nil, errors.New("no filter of system calls")
 	}

@@ -26,23 +26,24 @@ func TestTalk(t *testing.T) {
 	}
 	defer null.Close()
 	go func() {
-		_ = Send(a, long, nil)
+		_ = Send(a, long, null, null, null)
 		_ = Send(a, &Report{Port: 7}, null)
-		_ = Send(a, &Report{Done: &Done{Code: 3, Signal: 9, Wall: -1, MaxRSS: 1 << 40, Ended: "memory"}}, nil)
+		_ = Send(a, &Report{Done: &Done{Code: 3, Signal: 9, Wall: -1, MaxRSS: 1 << 40, Ended: "memory"}})
 		_, _ = a.Write([]byte{0, 0, 0, 0, 0, 0, 0, 2, 1, 2})
 		_, _ = a.Write([]byte{255, 0, 0, 0, 0, 0, 0, 0})
 		_, _ = a.Write([]byte{0, 0, 0, 0, 0, 0, 0, 9, 1})
 		a.Close()
 	}()
 	var p Plan
-	if f, err := Receive(b, &p); err != nil || f != nil || len(p.Args) != 2 || string(p.Args[0]) != string(long.Args[0]) {
+	if f, err := Receive(b, &p); err != nil || len(f) != 3 || len(p.Args) != 2 || string(p.Args[0]) != string(long.Args[0]) {
 		t.Errorf("%v, %v, %d", f, err, len(p.Args))
 	}
 	var n Report
-	f, err := Receive(b, &n)
-	if err != nil || f == nil || n.Port != 7 {
-		t.Fatalf("%v, %v, %+v", f, err, n)
+	files, err := Receive(b, &n)
+	if err != nil || len(files) != 1 || n.Port != 7 {
+		t.Fatalf("%v, %v, %+v", files, err, n)
 	}
+	f := files[0]
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeDevice == 0 {
 		t.Errorf("%v, %v", info, err)
@@ -75,7 +76,7 @@ func TestNoTalk(t *testing.T) {
 	if err := Send(w, &Report{}, r); err == nil {
 		t.Error(err)
 	}
-	if err := Send(w, &Report{}, nil); !errors.Is(err, os.ErrClosed) {
+	if err := Send(w, &Report{}); !errors.Is(err, os.ErrClosed) {
 		t.Error(err)
 	}
 	if _, err := Receive(w, &Report{}); err == nil {
@@ -164,13 +165,19 @@ func TestMount(t *testing.T) {
 
 // TestPrepare: a program that is to be restricted isn't started without a filter, or with rules that can't be added.
 func TestPrepare(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
 	for want, p := range map[string]Plan{
 		"no filter of system calls":   {},
 		"landlock rule /proc":         {Filter: make([]byte, 8), Proc: 1 << 63},
 		"landlock rule for the proxy": {Filter: make([]byte, 8), Connect: 1 << 63},
+		"the files of the plan":       {Program: true},
 	} {
 		p.Path, p.Dir, p.Restrict = []byte("/bin/true"), []byte("/"), true
-		if _, err := (&stage{Plan: p}).prepare(1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (&stage{Plan: p, files: []*os.File{null, null, null}}).prepare(1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// A Plan is what a stage does. Its files follow the control socket: the program, the lists of control groups, the ruleset.
+// A Plan is what a stage does. Beside it come files: standard output, standard error and input, the program, the lists of
+// control groups, the ruleset.
 type Plan struct {
 	Probe     bool // only make the place
 	Path, Dir []byte
 	Args, Env [][]byte
+	Input     bool // standard input is passed on; else it is empty
 	Program   bool // execute a file that is passed on, not Path
 	Cgroups   int  // how many lists of processes are passed on
 	Rlimits   []Rlimit
@@ -82,7 +84,7 @@ func (r *Report) Cause() error {
 type Message interface{ code(c *coder) }
 
 func (p *Plan) code(c *coder) {
-	c.flags(&p.Probe, &p.Program, &p.Watch, &p.Spaces, &p.Hosts, &p.Powerless, &p.Restrict)
+	c.flags(&p.Probe, &p.Input, &p.Program, &p.Watch, &p.Spaces, &p.Hosts, &p.Powerless, &p.Restrict)
 	c.text(&p.Path)
 	c.text(&p.Dir)
 	c.texts(&p.Args)
@@ -213,64 +215,73 @@ func list[T any](c *coder, l *[]T) []T {
 // maxMessage is far more than arguments and rules can be.
 const maxMessage = 64 << 20
 
-// Send writes a message with its length before it in 8 bytes, and a file beside it if there is one.
-func Send(conn *os.File, m Message, file *os.File) error {
+// maxFiles is the most files beside a message: three standard files, a program, two lists of control groups and a ruleset.
+const maxFiles = 7
+
+// Send writes a message with its length before it in 8 bytes, and files beside it.
+func Send(conn *os.File, m Message, files ...*os.File) error {
 	var c, length coder
 	m.code(&c)
 	n := len(c.data)
 	number(&length, &n)
 	data := append(length.data, c.data...)
-	if file == nil {
-		_, err := conn.Write(data)
-		return err
+	if len(files) > 0 {
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			return err
+		}
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		sent := 0
+		if e := raw.Write(func(fd uintptr) bool {
+			sent, err = syscall.SendmsgN(int(fd), data, syscall.UnixRights(fds...), nil, 0)
+			return !errors.Is(err, syscall.EAGAIN)
+		}); e != nil {
+			return e
+		}
+		if err != nil {
+			return err
+		}
+		if data = data[sent:]; len(data) == 0 {
+			return nil
+		}
 	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	sent := 0
-	if e := raw.Write(func(fd uintptr) bool {
-		sent, err = syscall.SendmsgN(int(fd), data, syscall.UnixRights(int(file.Fd())), nil, 0)
-		return !errors.Is(err, syscall.EAGAIN)
-	}); e != nil {
-		return e
-	}
-	if err == nil && sent < len(data) {
-		err = io.ErrShortWrite
-	}
+	_, err := conn.Write(data)
 	return err
 }
 
-// Receive reads a message, and a file if one is beside it.
-func Receive(conn *os.File, m Message) (*os.File, error) {
+// Receive reads a message, and the files beside it.
+func Receive(conn *os.File, m Message) ([]*os.File, error) {
 	length := coder{data: make([]byte, 8), reading: true}
-	file, err := firstBytes(conn, length.data)
+	files, err := firstBytes(conn, length.data)
 	if err != nil {
 		return nil, err
 	}
 	var n uint64
 	number(&length, &n)
 	if n > maxMessage {
-		return file, errors.New("message too long")
+		return files, errors.New("message too long")
 	}
 	c := coder{data: make([]byte, n), reading: true}
 	if _, err := io.ReadFull(conn, c.data); err != nil {
-		return file, err
+		return files, err
 	}
 	m.code(&c)
 	if c.bad || len(c.data) > 0 {
-		return file, errors.New("malformed message")
+		return files, errors.New("malformed message")
 	}
-	return file, nil
+	return files, nil
 }
 
-// firstBytes fills p, and takes a file that comes with it.
-func firstBytes(conn *os.File, p []byte) (file *os.File, err error) {
+// firstBytes fills p, and takes the files that come with it.
+func firstBytes(conn *os.File, p []byte) (files []*os.File, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	oob := make([]byte, syscall.CmsgSpace(4))
+	oob := make([]byte, syscall.CmsgSpace(4*maxFiles))
 	n, rights := 0, 0
 	if e := raw.Read(func(fd uintptr) bool {
 		n, rights, _, _, err = syscall.Recvmsg(int(fd), p, oob, syscall.MSG_CMSG_CLOEXEC)
@@ -286,13 +297,14 @@ func firstBytes(conn *os.File, p []byte) (file *os.File, err error) {
 	}
 	if rights > 0 {
 		if messages, err := syscall.ParseSocketControlMessage(oob[:rights]); err == nil && len(messages) == 1 {
-			if fds, err := syscall.ParseUnixRights(&messages[0]); err == nil && len(fds) == 1 {
-				file = os.NewFile(uintptr(fds[0]), "socket")
+			fds, _ := syscall.ParseUnixRights(&messages[0])
+			for _, fd := range fds {
+				files = append(files, os.NewFile(uintptr(fd), "received"))
 			}
 		}
 	}
 	if _, err = io.ReadFull(conn, p[n:]); errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return file, err
+	return files, err
 }

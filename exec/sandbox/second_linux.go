@@ -1,0 +1,310 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox/stage"
+)
+
+// stageEnv keeps the second stage small: it lives as long as the program, and does little.
+var stageEnv = []string{"GOMAXPROCS=2", "GOGC=400", "GOTRACEBACK=none"}
+
+const (
+	// hardEnd is how long a stage that was told to end may take to do so and to report.
+	hardEnd = 15 * time.Second
+	// spareTime is how long a stage without a plan is kept.
+	spareTime = 10 * time.Second
+)
+
+// A second is a second stage that waits for its plan.
+type second struct {
+	conn   *os.File
+	fd     int // of conn
+	spaces uintptr
+	mounts []byte // that this process had
+	kill   context.CancelFunc
+	timer  *time.Timer   // of a spare one
+	over   chan struct{} // closed when it has ended
+
+	// Once over is closed:
+	exit *proc.Exit
+	err  error
+}
+
+// start starts a second stage in namespaces of its own.
+func (m *Machine) start(spaces uintptr) (*second, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	_ = unix.SetNonblock(pair[0], true)
+	theirs := os.NewFile(uintptr(pair[1]), "control")
+	s := &second{conn: os.NewFile(uintptr(pair[0]), "control"), fd: pair[0], spaces: spaces, mounts: mounts(), over: make(chan struct{})}
+	var ctx context.Context
+	ctx, s.kill = context.WithCancel(context.Background())
+	c := proc.Command{Path: m.self[0], Args: m.self[1:], Env: slices.Concat(stageEnv, m.env), Dir: "/", Extra: []*os.File{theirs}}
+	c.Attr = func(a *syscall.SysProcAttr) {
+		a.Cloneflags = spaces
+		if spaces&unix.CLONE_NEWUSER != 0 {
+			a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+			a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+			a.AmbientCaps = needed
+		}
+	}
+	c.Started = func(*os.Process) error { return theirs.Close() }
+	go func() {
+		s.exit, s.err = proc.Run(ctx, c)
+		theirs.Close()
+		s.kill()
+		close(s.over)
+	}()
+	return s, nil
+}
+
+// mounts returns what is mounted where for this process. A stage has the mounts of when it was started.
+func mounts() []byte {
+	b, _ := os.ReadFile("/proc/self/mountinfo")
+	return b
+}
+
+// leave lets a stage end by itself: it does when the socket closes.
+func (s *second) leave() {
+	s.conn.Close()
+	late := time.AfterFunc(hardEnd, s.kill)
+	go func() {
+		<-s.over
+		late.Stop()
+	}()
+}
+
+// A reserve has a stage that was started before it is needed: starting it takes longer than all that it does before the program
+// runs. It has nothing of any call, and is for one.
+type reserve struct {
+	mu   sync.Mutex
+	next *second
+	runs int // so far
+}
+
+// Ready starts the stage of a run that will probably follow soon, with or without a network of its own.
+func (m *Machine) Ready(network bool) {
+	if len(m.self) > 0 && m.lacks[Network{All: network}.kind()].Load() == nil {
+		m.keep(spaceFlags(network))
+	}
+}
+
+// keep starts a spare stage if there is none.
+func (m *Machine) keep(spaces uintptr) {
+	m.reserve.mu.Lock()
+	defer m.reserve.mu.Unlock()
+	if m.reserve.next != nil {
+		return
+	}
+	s, err := m.start(spaces)
+	if err != nil {
+		return // the run that needs it says why
+	}
+	m.reserve.next = s
+	s.timer = time.AfterFunc(spareTime, func() {
+		if m.reserve.take(s) != nil {
+			s.leave()
+		}
+	})
+}
+
+// take returns the spare stage; with one given, only if it is that.
+func (r *reserve) take(only *second) *second {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.next
+	if s == nil || only != nil && s != only {
+		return nil
+	}
+	r.next = nil
+	s.timer.Stop()
+	return s
+}
+
+// second returns a stage in namespaces: the spare one, if that fits and nothing was mounted meanwhile.
+func (m *Machine) second(spaces uintptr) (*second, error) {
+	if s := m.reserve.take(nil); s != nil {
+		if s.spaces == spaces && bytes.Equal(s.mounts, mounts()) {
+			select {
+			case <-s.over:
+			default:
+				return s, nil
+			}
+		}
+		s.leave()
+	}
+	return m.start(spaces)
+}
+
+// expect starts a stage for the next run if there probably is one: a process that has made some makes more.
+func (m *Machine) expect(spaces uintptr) {
+	m.reserve.mu.Lock()
+	m.reserve.runs++
+	more := m.reserve.runs > 2
+	m.reserve.mu.Unlock()
+	if more {
+		m.keep(spaces)
+	}
+}
+
+// lastOutput is how long Run waits for output when the program has ended and something still holds the pipe: another that was
+// forked and hasn't come to its own program yet.
+const lastOutput = 30 * time.Second
+
+// A pipes copies what goes through the standard files of a program.
+type pipes struct {
+	theirs []*os.File // the program's ends
+	ours   []*os.File
+	copies int
+	ended  chan error
+}
+
+// from has what comes out of one file of the program written to w.
+func (p *pipes) from(w io.Writer) error {
+	r, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	p.copy(w, r, r, theirs)
+	return nil
+}
+
+// into has the program read what is read from r.
+func (p *pipes) into(r io.Reader) error {
+	theirs, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	p.copy(w, r, w, theirs)
+	return nil
+}
+
+func (p *pipes) copy(to io.Writer, from io.Reader, ours, theirs *os.File) {
+	p.theirs, p.ours, p.copies = append(p.theirs, theirs), append(p.ours, ours), p.copies+1
+	if p.ended == nil {
+		p.ended = make(chan error, 3)
+	}
+	go func() {
+		_, err := io.Copy(to, from)
+		if errors.Is(err, unix.EPIPE) && to == io.Writer(ours) {
+			err = nil // the program doesn't want to read more
+		}
+		ours.Close()
+		p.ended <- err
+	}()
+}
+
+// sent closes the program's ends, which the stage has now.
+func (p *pipes) sent() {
+	for _, f := range p.theirs {
+		f.Close()
+	}
+	p.theirs = nil
+}
+
+// finish returns when everything is copied.
+func (p *pipes) finish() (err error) {
+	p.sent()
+	late := time.NewTimer(lastOutput)
+	defer late.Stop()
+	for p.copies > 0 {
+		select {
+		case e := <-p.ended:
+			p.copies--
+			if err == nil {
+				err = e
+			}
+		case <-late.C:
+			err = errors.New("the output of the program doesn't end")
+			for _, f := range p.ours {
+				f.Close()
+			}
+		}
+	}
+	return err
+}
+
+// converse sends a second stage the plan, and returns its last report, and whether the place was made. When the stage has
+// reported, nothing of the program is left; it ends by itself.
+func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, placed bool, exit *proc.Exit, err error) {
+	var p pipes
+	defer func() {
+		if copied := p.finish(); err == nil {
+			err = copied
+		}
+	}()
+	gate := &gate{placed: make(chan struct{}), over: make(chan struct{})}
+	defer close(gate.over)
+	files, err := t.standard(&p, gate)
+	if err != nil {
+		return last, false, nil, err
+	}
+	s, err := m.second(t.spaces)
+	if err != nil {
+		return last, false, nil, err
+	}
+	unsent := stage.Send(s.conn, &t.plan, append(files, t.files...)...)
+	p.sent()
+	over := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+		case <-t.stop:
+		}
+		// The stage kills the program and reports what it used.
+		_ = unix.Shutdown(s.fd, unix.SHUT_WR)
+		late := time.AfterFunc(hardEnd, s.kill)
+		<-over
+		late.Stop()
+	})
+	var silent error
+	for said := unsent == nil; said; {
+		last = stage.Report{}
+		var received []*os.File
+		received, silent = stage.Receive(s.conn, &last)
+		for _, f := range received {
+			if silent == nil && t.proxy != nil {
+				silent = t.proxy(f)
+			}
+		}
+		switch {
+		case silent == nil && received != nil:
+		case silent == nil && last.Placed && !placed:
+			placed = true
+			close(gate.placed)
+		default:
+			said = false
+		}
+	}
+	close(over)
+	wait.Wait()
+	s.leave()
+	if silent == nil && unsent == nil {
+		if placed {
+			m.expect(t.spaces)
+		}
+		return last, placed, nil, nil
+	}
+	<-s.over
+	if exit, err = s.exit, s.err; err == nil {
+		err = silentEnd(exit, errors.Join(unsent, silent))
+	}
+	return last, placed, exit, err
+}
