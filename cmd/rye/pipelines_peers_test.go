@@ -33,13 +33,20 @@ func newPipeline(t *testing.T, service string) *pipeline {
 	home := t.TempDir()
 	p.env = []string{"HOME=" + home, "PATH=" + filepath.Dir(rye) + ":" + os.Getenv("PATH"), "CI_PROJECT_DIR=" + p.repo, "RUNNER_TEMP=" + p.runner,
 		"GITHUB_OUTPUT=" + filepath.Join(p.runner, "output"), "GITHUB_STEP_SUMMARY=" + filepath.Join(p.runner, "summary.md")}
-	if err := errors.Join(os.Mkdir(filepath.Join(p.repo, ".git"), 0o777), os.Mkdir(filepath.Join(p.repo, "sub"), 0o777)); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"init", "--ci", service}, {"new", "tool", "acme/run"}, {"lock"}} {
-		if out, status := p.rye(args...); status != 0 {
-			t.Fatalf("%q: %d\n%s", args, status, out)
+	for _, dir := range []string{".git", "sub", "base"} {
+		if err := os.Mkdir(filepath.Join(p.repo, dir), 0o777); err != nil {
+			t.Fatal(err)
 		}
+	}
+	p.write("base/bundle.yaml", "id: base\nversion: 1.0.0\n")
+	for _, line := range [][]string{{"base", "init"}, {"base", "new", "tool", "base/run"}, {"base", "bundle", "create"},
+		{"sub", "init", "--ci", service}, {"sub", "new", "tool", "acme/run"}, {"sub", "add", "base", "--from", "../base"}} {
+		if out, status := p.run(line[0], nil, "rye", line[1:]...); status != 0 {
+			t.Fatalf("%q: %d\n%s", line, status, out)
+		}
+	}
+	if service != "pre-commit" { // the machine of a pipeline has nothing of it
+		p.env = append(p.env, "RYE_STORE="+filepath.Join(home, "fresh"))
 	}
 	p.write("sub/bundle.yaml", "id: acme\nversion: 0.1.0\nrequires:\n  base: ^1.0\n") // which is a bundle in the answer of rye bundle verify too
 	return p
@@ -204,7 +211,7 @@ func (p *pipeline) steps(inputs map[string]string, between func(name string)) ma
 const ownStatus = -1
 
 // TestGitHubAction: the steps of the action, on a project that passes and on ones that fail in each step. The exit status of
-// a step is that of rye, and summary and SARIF are there either way.
+// a step is that of rye, and summary and SARIF are there either way. What is pinned and stands nowhere any more isn't found.
 func TestGitHubAction(t *testing.T) {
 	for _, test := range []struct {
 		how     string
@@ -213,23 +220,23 @@ func TestGitHubAction(t *testing.T) {
 		summary []string
 		results map[string]string // a rule that the SARIF of a step names
 	}{
-		{"", nil, map[string]int{"lock": 0, "verify": 0, "check": 0, "upload": 0},
+		{"", nil, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "upload": 0},
 			[]string{"### rye lock --check: passed", "### rye verify: passed", "### rye check: passed"}, map[string]string{"lock": "", "verify": "", "check": ""}},
-		{"unlocked", nil, map[string]int{"lock": 1, "verify": 0, "check": 0, "upload": 0},
+		{"unlocked", nil, map[string]int{"fetch": 3, "lock": 1, "verify": 0, "check": 0, "upload": 0},
 			[]string{"### rye lock --check: failed", "`sub/rye.lock:", "### rye verify: passed"}, map[string]string{"lock": "LOCK_MISMATCH", "verify": "", "check": ""}},
-		{"damaged", nil, map[string]int{"lock": 1, "verify": 1, "check": 0, "upload": 0},
+		{"damaged", nil, map[string]int{"fetch": 3, "lock": 1, "verify": 1, "check": 0, "upload": 0},
 			[]string{"### rye verify: failed", "`sub/.ai/tools/acme/run.py:1`"}, map[string]string{"lock": "INTEGRITY_FAILED", "verify": "INTEGRITY_FAILED", "check": ""}},
-		{"invalid", nil, map[string]int{"lock": 1, "verify": 1, "check": 1, "upload": 0},
+		{"invalid", nil, map[string]int{"fetch": 0, "lock": 1, "verify": 1, "check": 1, "upload": 0},
 			[]string{"### rye check: failed", "`sub/.ai/tools/acme/bad.py:3`"}, map[string]string{"lock": "EXECUTOR_NOT_FOUND", "verify": "EXECUTOR_NOT_FOUND", "check": "EXECUTOR_NOT_FOUND"}},
-		{"", map[string]string{"release": "true"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "upload": 0},
+		{"", map[string]string{"release": "true"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "upload": 0},
 			[]string{"### rye bundle create", "    made  acme@0.1.0", "### rye bundle verify"}, nil},
-		{"", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": ownStatus, "upload": 0},
+		{"", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": ownStatus, "upload": 0},
 			[]string{"### rye bundle push", "    error: "}, nil},
-		{"", map[string]string{"release": "true", "push": "oci-layout:pushed"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": 0, "upload": 0},
+		{"", map[string]string{"release": "true", "push": "oci-layout:pushed"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 0, "push": 0, "upload": 0},
 			[]string{"### rye bundle push", "pushed acme@0.1.0"}, nil},
-		{"recipe", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 2, "upload": 0},
+		{"recipe", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 2, "upload": 0},
 			[]string{"### rye bundle create", "    error: ", "nonsense"}, nil},
-		{"late", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 1, "upload": 0},
+		{"late", map[string]string{"release": "true", "push": "oci://127.0.0.1:1/x"}, map[string]int{"fetch": 0, "lock": 0, "verify": 0, "check": 0, "create": 0, "bundle": 1, "upload": 0},
 			[]string{"### rye bundle verify", "    error: "}, nil},
 	} {
 		t.Run(test.how, func(t *testing.T) {
@@ -307,7 +314,7 @@ func TestGitHubWorkflow(t *testing.T) {
 
 // TestGitLab: the job looks at everything, and fails with the worst exit status.
 func TestGitLab(t *testing.T) {
-	for how, want := range map[string]int{"": 0, "unlocked": 1, "damaged": 1, "invalid": 1, "recipe": 0} {
+	for how, want := range map[string]int{"": 0, "unlocked": 3, "damaged": 3, "invalid": 1, "recipe": 0} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			p := newPipeline(t, "gitlab")
