@@ -84,8 +84,12 @@ func (w writer) yamlTool(words []string, b []byte, category string) []byte {
 func (w writer) directive(words []string, b []byte, name, category string) []byte {
 	b = fmt.Appendf(b, "# %s\n\n```xml\n<directive name=%q version=\"1.%d.0\">\n  <metadata>\n    <description>%s</description>\n    <category>%s</category>\n    <author>acme</author>\n",
 		w.sentence(words, 3), name, w.below(20), w.sentence(words, 8), category)
+	turns, tokens, tool := 1+w.below(20), 1024+w.below(4096), w.word(words)
+	if tool == "con" { // on Windows that is a device, and no item may be called so
+		tool = "cone"
+	}
 	b = fmt.Appendf(b, "    <limits max_turns=\"%d\" max_tokens=\"%d\"/>\n    <permissions>\n      <execute><tool>acme.%s</tool></execute>\n    </permissions>\n  </metadata>\n  <inputs>\n",
-		1+w.below(20), 1024+w.below(4096), w.word(words))
+		turns, tokens, tool)
 	for i := range 1 + w.below(3) {
 		b = fmt.Appendf(b, "    <input name=\"%s_%d\" type=\"string\" required=\"true\">%s</input>\n", w.word(words), i, w.sentence(words, 5))
 	}
