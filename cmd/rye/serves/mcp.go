@@ -100,6 +100,7 @@ func (c *mcpServeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 	}
 	server := mcp.New(o)
+	collectSeldom(a)
 	if a.Term.Stdout.Tty {
 		a.Term.Note("an agent starts this command; end it with Ctrl-D")
 	}

@@ -69,6 +69,7 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer agents.Close()
+	collectSeldom(a)
 	o.Ready = agents.Ready
 	s, err := serve.Listen(o)
 	if err != nil {
