@@ -30,10 +30,10 @@ import (
 func Guest(in io.Reader, out io.Writer) int {
 	ctx, w, e := context.Background(), guest.NewWriter(out), new(ready)
 	defer e.close(ctx)
-	for first := true; ; first = false {
+	for calls := 1; ; calls++ {
 		p := new(plan)
 		err := guest.Read(in, p)
-		if !first && errors.Is(err, io.EOF) {
+		if calls > 1 && errors.Is(err, io.EOF) {
 			return 0
 		}
 		if err == nil {
@@ -57,6 +57,10 @@ func Guest(in io.Reader, out io.Writer) int {
 		if !p.Kept || kind != guest.Exit {
 			return 0
 		}
+		e.last.close(ctx)
+		if e.last = nil; calls > 1 { // a tool that was called twice is called again
+			e.next = e.instance(ctx, p, w)
+		}
 	}
 }
 
@@ -65,10 +69,75 @@ type trap struct{ error }
 
 func (t *trap) Unwrap() error { return t.error }
 
-// A ready is a compiled module, ready to be run again and again. Nothing of a run is left for the next one.
+// A ready is a compiled module, ready to be run again and again. Nothing of a run is left for the next one: each has an instance,
+// which may be made before its plan is there, since to copy a module's data into its memory takes as long as many runs.
 type ready struct {
-	runtime  wazero.Runtime
-	compiled wazero.CompiledModule
+	runtime    wazero.Runtime
+	compiled   wazero.CompiledModule
+	starts     bool      // making an instance runs code of the module
+	next, last *instance // nil: none
+}
+
+// An instance is a module with its memory, and what it has of a plan.
+type instance struct {
+	module api.Module
+	plan   *plan
+	view   *view
+	in     io.Reader
+}
+
+// Read reads from the input of the plan.
+func (i *instance) Read(b []byte) (int, error) { return i.in.Read(b) }
+
+func (i *instance) close(ctx context.Context) {
+	if i != nil {
+		i.module.Close(ctx)
+		i.view.close()
+	}
+}
+
+// instance makes an instance for a later plan like p, whose files are opened then; nil if that is impossible.
+func (e *ready) instance(ctx context.Context, p *plan, w *guest.Writer) *instance {
+	i := &instance{plan: p, view: newView(p)}
+	i.view.close()
+	if e.starts || e.instantiate(ctx, i, w) != nil {
+		return nil
+	}
+	return i
+}
+
+// take returns the instance for a plan that was made before, nil if there is none.
+func (e *ready) take(ctx context.Context, p *plan) *instance {
+	i := e.next
+	if e.next = nil; i == nil {
+		return nil
+	}
+	if !slices.Equal(i.plan.Args, p.Args) || !slices.Equal(i.plan.Env, p.Env) { // all else is the same for all plans of a guest
+		i.module.Close(ctx)
+		return nil
+	}
+	i.view.rules = newView(p).rules
+	return i
+}
+
+// instantiate gives an instance its module and its memory.
+func (e *ready) instantiate(ctx context.Context, i *instance, w *guest.Writer) (err error) {
+	config := i.plan.config(i.view).WithStdin(i).WithStdout(w.Stream(guest.Out)).WithStderr(w.Stream(guest.Err))
+	i.module, err = e.runtime.InstantiateModule(reserving(ctx), e.compiled, config)
+	return err
+}
+
+// starts reports whether a module has a start section, or sections that can't be told apart.
+func starts(module []byte) bool {
+	const preamble, start = 8, 8
+	for rest := module[min(preamble, len(module)):]; len(rest) > 0; {
+		size, n := binary.Uvarint(rest[1:])
+		if rest[0] == start || n <= 0 || size > uint64(len(rest)-1-n) {
+			return true
+		}
+		rest = rest[1+n+int(size):]
+	}
+	return false
 }
 
 func (e *ready) close(ctx context.Context) { _ = closed(ctx, e.runtime) }
@@ -87,20 +156,25 @@ func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *guest.Writer)
 		if err := e.make(ctx, p, module); err != nil {
 			return err
 		}
+		e.starts = starts(module)
 	}
-	view := newView(p)
-	defer view.close()
 	if p.Kept {
 		in = bytes.NewReader(p.Input)
 	}
-	config := p.config(view).WithStdin(in).WithStdout(w.Stream(guest.Out)).WithStderr(w.Stream(guest.Err))
+	i := e.take(ctx, p)
+	var err error
 	// From here on the module may run code.
-	m, err := e.runtime.InstantiateModule(reserving(ctx), e.compiled, config)
-	if err == nil {
-		defer m.Close(ctx)
-		_, err = m.ExportedFunction("_start").Call(ctx)
+	if i != nil {
+		i.in = in
+	} else {
+		i = &instance{plan: p, view: newView(p), in: in}
+		if err = e.instantiate(ctx, i, w); err != nil {
+			i.view.close()
+			return &trap{err}
+		}
 	}
-	if err != nil {
+	e.last = i // it is closed when the answer is given
+	if _, err = i.module.ExportedFunction("_start").Call(ctx); err != nil {
 		return &trap{err}
 	}
 	return nil

@@ -1,11 +1,17 @@
 package wasm
 
 import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/guest"
 )
 
 // TestKept: calls of one tool share a process and nothing else, until one of them ends otherwise than by itself.
@@ -64,5 +70,65 @@ func TestKept(t *testing.T) {
 	w.Close()
 	if left := children(t); len(left) > 0 {
 		t.Errorf("left %q", left)
+	}
+}
+
+// TestAhead: an instance that was made before its plan has the plan's input and the files as they are then, and is not used for
+// other arguments.
+func TestAhead(t *testing.T) {
+	project, e, out := realDir(t), new(ready), new(bytes.Buffer)
+	w := guest.NewWriter(out)
+	ctx := context.Background()
+	defer e.close(ctx)
+	var ahead *instance
+	run := func(used bool, want, input string, args ...string) {
+		t.Helper()
+		a := action(t, "", args...)
+		a.Config["root"], a.Sandbox.Read = project, []string{project}
+		p, _, err := planOf(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Kept, p.Input = true, []byte(input)
+		out.Reset()
+		_ = p.run(ctx, e, nil, w) // it ends with a status
+		if (e.last == ahead) != used || !strings.Contains(out.String(), want) {
+			t.Errorf("%q %v: %q, made before: %v", input, args, out, e.last == ahead)
+		}
+		e.last.close(ctx)
+		if ahead = e.instance(ctx, p, w); ahead == nil {
+			t.Fatal("none is made")
+		}
+		e.last, e.next = nil, ahead
+	}
+	run(false, "first", "first", "echo")
+	run(true, "second", "second", "echo")
+	write := func(text string) {
+		t.Helper()
+		os.Remove(filepath.Join(project, "file"))
+		if err := os.WriteFile(filepath.Join(project, "file"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old")
+	run(false, "old", "", "read", "file")
+	write("new")
+	run(true, "new", "", "read", "file")
+	run(false, "third", "third", "echo")
+}
+
+// TestStarts: a module whose instances run code is known by its section.
+func TestStarts(t *testing.T) {
+	module := build(nil, []byte{opEnd})
+	for name, c := range map[string]struct {
+		module []byte
+		want   bool
+	}{
+		"none": {module, false}, "start": {append(module[:len(module):len(module)], 8, 1, 0), true},
+		"cut": {module[:len(module)-1], true}, "only an id": {append(module[:len(module):len(module)], 0), true}, "empty": {nil, false},
+	} {
+		if got := starts(c.module); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
