@@ -185,15 +185,14 @@ func (l *layout) putManifest(ctx context.Context, d ocispec.Descriptor, b []byte
 	return osfile.WriteFile(filepath.Join(l.dir, ocispec.ImageIndexFile), 0o644, false, osfile.BytesOf(text))
 }
 
-func (l *layout) referrers(ctx context.Context, subject ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+func (l *layout) referrers(ctx context.Context, subject ocispec.Descriptor) (all []ocispec.Descriptor, _ bool, err error) {
 	x, err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var all []ocispec.Descriptor
 	for _, d := range x.Manifests {
 		if d.Annotations[ocispec.AnnotationRefName] != "" || !format.ValidDigest(d.Digest.String()) {
 			continue
@@ -204,11 +203,9 @@ func (l *layout) referrers(ctx context.Context, subject ocispec.Descriptor) ([]o
 			continue
 		}
 		d.ArtifactType = in.ArtifactType
-		if all = append(all, d); len(all) > maxReferrers {
-			return nil, fault.New(fault.Limit, "%s has more than %d referrers", subject.Digest, maxReferrers)
-		}
+		all = append(all, d)
 	}
-	return all, nil
+	return all, false, nil
 }
 
 func (l *layout) tags(context.Context) (all []string, err error) {

@@ -64,7 +64,8 @@ type place interface {
 	// putManifest puts a manifest and gives it a tag; without one it is known by its digest. What it refers to as its
 	// subject then has it among its referrers.
 	putManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error
-	referrers(ctx context.Context, d ocispec.Descriptor) ([]ocispec.Descriptor, error)
+	// referrers returns what refers to a manifest, digests and types alone, and whether there is more than may be listed.
+	referrers(ctx context.Context, d ocispec.Descriptor) (all []ocispec.Descriptor, more bool, err error)
 	tags(ctx context.Context) ([]string, error)
 }
 

@@ -92,20 +92,28 @@ func (p *Place) Get(ctx context.Context, name string) (*Image, error) {
 	return m, nil
 }
 
+// maxAttached is how many attachments of a type are read.
+const maxAttached = 1000
+
 // Attached reads the attachments of some type, one after the other. Anybody may attach anything: one that is no attachment as
-// rye writes them, whose bytes are wrong, or that take refuses, is left out, and left says why.
+// rye writes them, whose bytes are wrong, that is one too many, or that take refuses, is left out, and left says why.
 func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Attachment) error) (left []error, err error) {
 	var all []ocispec.Descriptor
+	var more bool
 	err = m.place.look(ctx, func(at place) (err error) {
-		all, err = at.referrers(ctx, m.self)
+		all, more, err = at.referrers(ctx, m.self)
 		return err
 	})
 	if err != nil {
 		return nil, m.place.about(m.Digest, err)
 	}
+	n := 0
 	for _, d := range all {
 		// Registries from before OCI 1.1 take the type of the config for the artifact's.
 		if d.ArtifactType != kind && d.ArtifactType != "" && d.ArtifactType != ocispec.MediaTypeEmptyJSON {
+			continue
+		}
+		if n++; n > maxAttached {
 			continue
 		}
 		a, err := m.attachment(ctx, d, kind)
@@ -119,6 +127,12 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Att
 			f := guard.Explain(err)
 			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(d.Digest.String(), 80), f.Text))
 		}
+	}
+	if n > maxAttached {
+		left = append(left, fault.New(fault.Limit, "%d of %d, since only %d are read", n-maxAttached, n, maxAttached))
+	}
+	if more {
+		left = append(left, fault.New(fault.Limit, "all behind the first %d in the registry's list, which is too long", len(all)))
 	}
 	return left, nil
 }

@@ -368,11 +368,11 @@ func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []for
 func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []referrer) error {
 	var put, settled bool
 	for range 8 {
-		missing, err := u.unlisted(ctx, subject, all)
+		missing, more, err := u.unlisted(ctx, subject, all)
 		if err != nil {
 			return err
 		}
-		if len(missing) == 0 {
+		if len(missing) == 0 || more && put { // what is behind the end of a list can't be looked for
 			if settled || !put || !u.byTag() {
 				return nil
 			}
@@ -392,19 +392,16 @@ func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []refe
 	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).On("digest", subject.Digest.String())
 }
 
-// unlisted returns the referrers that the place doesn't list.
-func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor, all []referrer) ([]referrer, error) {
+// unlisted returns the referrers that the place doesn't list, and whether its list is longer than what is read.
+func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor, all []referrer) (missing []referrer, more bool, err error) {
 	var listed []ocispec.Descriptor
-	err := u.again(ctx, func() (err error) {
-		listed, err = u.at.referrers(ctx, subject)
+	err = u.again(ctx, func() (err error) {
+		listed, more, err = u.at.referrers(ctx, subject)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
 	return slices.DeleteFunc(slices.Clone(all), func(r referrer) bool {
 		return slices.ContainsFunc(listed, func(d ocispec.Descriptor) bool { return d.Digest == r.Digest })
-	}), nil
+	}), more, err
 }
 
 // byTag reports whether the place keeps its lists of referrers under tags, as far as that is known by now.

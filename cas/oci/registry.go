@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
@@ -25,9 +26,9 @@ import (
 )
 
 const (
-	pageSize     = 1000 // of a list of tags, where the registry has pages
-	maxPages     = 100  // of a list of tags or referrers
-	maxReferrers = 1000 // of one manifest
+	pageSize     = 1000     // of a list of tags, where the registry has pages
+	maxPages     = 100      // of a list of tags or referrers
+	maxReferrers = 16 << 20 // bytes that the list for one manifest says of them
 	maxTags      = 100_000
 )
 
@@ -234,17 +235,30 @@ func (r *repository) putManifest(ctx context.Context, d ocispec.Descriptor, b []
 	return r.remote.Manifests().PushReference(ctx, d, bytes.NewReader(b), tag)
 }
 
-func (r *repository) referrers(ctx context.Context, d ocispec.Descriptor) (all []ocispec.Descriptor, err error) {
+var errEnough = errors.New("enough")
+
+func (r *repository) referrers(ctx context.Context, d ocispec.Descriptor) (all []ocispec.Descriptor, more bool, err error) {
 	if err := r.ready(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	left := maxReferrers
 	err = r.remote.Referrers(ctx, d, "", func(page []ocispec.Descriptor) error {
-		if all = append(all, page...); len(all) > maxReferrers {
-			return fault.New(fault.Limit, "%s has more than %d referrers", d.Digest, maxReferrers)
+		for _, d := range page {
+			left -= len(d.Digest) + len(d.ArtifactType) + len(d.MediaType) + 100
+			for name, text := range d.Annotations {
+				left -= len(name) + len(text)
+			}
+			if left < 0 {
+				return errEnough
+			}
+			all = append(all, ocispec.Descriptor{Digest: d.Digest, ArtifactType: d.ArtifactType})
 		}
 		return nil
 	})
-	return all, err
+	if errors.Is(err, errEnough) || errors.Is(err, errdef.ErrTooManyPages) {
+		return all, true, nil
+	}
+	return all, false, err
 }
 
 func (r *repository) tags(ctx context.Context) (all []string, err error) {

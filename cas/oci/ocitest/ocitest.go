@@ -91,7 +91,7 @@ func (d *Registry) Answer(w http.ResponseWriter, r *http.Request) {
 	case kind == "tags":
 		d.list(w, r)
 	case kind == "referrers" && d.Referrers:
-		d.refer(w, name)
+		d.refer(w, r, name)
 	default:
 		http.Error(w, "404 page not found", http.StatusNotFound)
 	}
@@ -205,11 +205,19 @@ func (d *Registry) manifest(w http.ResponseWriter, r *http.Request, name string)
 	}
 }
 
-func (d *Registry) refer(w http.ResponseWriter, subject string) {
+// refer answers with referrers, in pages of at most 400.
+func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
 	for _, name := range slices.Sorted(maps.Keys(d.Manifests)) {
+		if name <= r.URL.Query().Get("last") {
+			continue
+		}
+		if n := len(index.Manifests); n == 400 {
+			w.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/referrers/%s?last=%s>; rel="next"`, subject, index.Manifests[n-1].Digest))
+			break
+		}
 		var in ocispec.Manifest
 		if b := d.Manifests[name]; json.Unmarshal(b, &in) == nil && in.Subject != nil && in.Subject.Digest.String() == subject {
 			e := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.Digest(name), Size: int64(len(b))}
