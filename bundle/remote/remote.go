@@ -115,7 +115,13 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 	}
 	done, err := p.Push(ctx, c, tag)
 	if err != nil && fault.CodeOf(err) == fault.Conflict {
-		err = fault.Of(err).Because("a version never changes: raise it in bundle.yaml").Try("rye docs oci")
+		f := fault.Of(err)
+		if f.Details["reason"] != "foreign" {
+			f.Because("a version never changes: raise it in bundle.yaml")
+		} else if f.Because("push to another tag or repository, or delete it in the registry"); !final {
+			f.Try("rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String())) // to the tag that is its version
+		}
+		err = f.Try("rye docs oci")
 	}
 	return done, err
 }

@@ -265,6 +265,30 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// TestForeign: what isn't a bundle stays under its tag, whatever that is called; the error says what it is and how to go on.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	d, p := place(t)
+	b := newBundle(t, "1.0.0", "first", keytest.Alice)
+	b.push(t, p, "old")
+	image := []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`)
+	at := format.Sum(image)
+	d.Mu.Lock()
+	d.Manifests[at], d.Tags["latest"], d.Tags["1.0.0"] = image, at, at
+	d.Mu.Unlock()
+	for tag, hint := range map[string]string{"latest": "rye bundle push acme/deploy oci://" + d.Host() + "/acme/deploy", "1.0.0": "rye docs oci"} {
+		_, err := Push(t.Context(), p, tag, b.Bundle, &b.files)
+		if err == nil {
+			t.Fatalf("%s was replaced", tag)
+		}
+		f := fault.Of(err)
+		if f.Code != fault.Conflict || !strings.Contains(f.Text, ":"+tag+": the tag names something else already: a container image, not a bundle") ||
+			len(f.Hint) == 0 || f.Hint[0] != hint || f.Details["digest"] != at || d.Tags[tag] != at {
+			t.Errorf("%s: %+v, the tag names %s", tag, f, d.Tags[tag])
+		}
+	}
+}
+
 // TestNewest: the newest version that is no prerelease.
 func TestNewest(t *testing.T) {
 	t.Parallel()

@@ -107,7 +107,7 @@ func (u *push) all(ctx context.Context) error {
 	return u.again(ctx, func() error { return u.at.putManifest(ctx, self, text, u.done.Tag) })
 }
 
-// current looks at what the tag names now. What isn't a bundle's manifest offers nothing.
+// current looks at what the tag names now. What isn't a bundle is not replaced.
 func (u *push) current(ctx context.Context) (string, error) {
 	var b []byte
 	err := u.again(ctx, func() (err error) {
@@ -121,14 +121,16 @@ func (u *push) current(ctx context.Context) (string, error) {
 		return "", err
 	}
 	m, err := format.ParseManifest(b)
-	if u.content.Final && (err != nil || m.Document.Digest != u.done.ID) {
+	if err != nil {
+		return "", fault.New(fault.Conflict, "the tag names something else already: %s", fault.Of(err).Text).Permanent().On("digest", format.Sum(b)).
+			On("reason", "foreign")
+	}
+	if u.content.Final && m.Document.Digest != u.done.ID {
 		return "", fault.New(fault.Conflict, "the tag names something else already").Permanent().On("digest", format.Sum(b))
 	}
-	if err == nil {
-		u.known = map[cas.Digest][]format.Descriptor{}
-		for _, l := range m.Layers {
-			u.known[l.Digest] = append(u.known[l.Digest], l)
-		}
+	u.known = map[cas.Digest][]format.Descriptor{}
+	for _, l := range m.Layers {
+		u.known[l.Digest] = append(u.known[l.Digest], l)
 	}
 	return format.Sum(b), nil
 }
