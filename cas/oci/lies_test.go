@@ -254,6 +254,39 @@ func TestDockerHub(t *testing.T) {
 	}
 }
 
+// TestDenied: what the registry says of an error is shown, of a manifest as of a blob: what a person sees of it, and no more than
+// a few lines.
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	d := newDouble(t)
+	p := d.place(t)
+	w := newWorld(t, []byte("a"))
+	done, err := p.Push(t.Context(), w.content, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := `{"code":"DENIED","message":"not yours:\u001b[2J\n\u202e pay"},{"code":"LONG","message":"` + strings.Repeat("x", 1000) + `"}` + strings.Repeat(`,{"code":"MORE"}`, 20)
+	for _, kind := range []string{"/manifests/", "/blobs/", "/tags/"} {
+		d.Mu.Lock()
+		d.Cue = func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.Contains(r.URL.Path, kind) {
+				w.WriteHeader(http.StatusForbidden)
+				fmt.Fprintf(w, `{"errors":[%s]}`, said)
+			}
+			return strings.Contains(r.URL.Path, kind)
+		}
+		d.Mu.Unlock()
+		_, err := p.Get(t.Context(), done.Digest)
+		if kind == "/tags/" {
+			_, err = p.Tags(t.Context())
+		}
+		f := fault.Of(err)
+		if f.Code != fault.AuthFailed || len(f.Why) != fault.MaxLines+1 || f.Why[0] != "DENIED: not yours: [2J   pay" || len(f.Why[1]) > 210 || f.Why[fault.MaxLines] != "and 12 more" {
+			t.Errorf("%s: %s %q", kind, f.Code, f.Why)
+		}
+	}
+}
+
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

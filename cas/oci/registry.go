@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -152,12 +153,21 @@ func (r *repository) manifest(ctx context.Context, name string) ([]byte, error) 
 	return b, err
 }
 
-// answer is the error of an answer that isn't what was asked for.
+// maxAnswer is how much of what a registry says of an error is read.
+const maxAnswer = 8 << 10
+
+// answer is the error of an answer that isn't what was asked for, with what the registry says of it.
 func answer(resp *http.Response, what string) error {
 	if resp.StatusCode == http.StatusNotFound {
 		return notFound(what)
 	}
-	return &errcode.ErrorResponse{Method: resp.Request.Method, URL: resp.Request.URL, StatusCode: resp.StatusCode}
+	var body struct {
+		Errors errcode.Errors `json:"errors"`
+	}
+	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&body) != nil {
+		body.Errors = nil
+	}
+	return &errcode.ErrorResponse{Method: resp.Request.Method, URL: resp.Request.URL, StatusCode: resp.StatusCode, Errors: body.Errors}
 }
 
 // has asks by HEAD. A blob of another size is none: a push then sends it.

@@ -8,7 +8,10 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
@@ -85,12 +88,24 @@ func innermost(err error) string {
 	return fault.Clip(address.ReplaceAllString(request.ReplaceAllString(err.Error(), ""), "…"), 300)
 }
 
+// shown is a text of a registry without what a person doesn't see.
+func shown(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) && r != utf8.RuneError {
+			return r
+		}
+		return ' '
+	}, s)
+}
+
 // refused says what an answer of a registry means.
 func refused(e *errcode.ErrorResponse) *fault.Error {
 	f := fault.New(fault.Registry, "the registry answered %d %s", e.StatusCode, http.StatusText(e.StatusCode)).On("status", e.StatusCode)
+	var said []string
 	for _, one := range e.Errors {
-		f.List(fault.Clip(one.Code+": "+one.Message, 200))
+		said = append(said, fault.Clip(shown(one.Code+": "+one.Message), 200))
 	}
+	f.List(said...)
 	switch {
 	case e.StatusCode == http.StatusUnauthorized:
 		f.Code = fault.AuthRequired
