@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Until returns a reader that reads from r until ctx ends, and then gives its cause.
@@ -24,6 +25,16 @@ func (c contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
+// Sleep waits for a time, or until ctx ends, and then gives its cause.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Parallel calls f for 0 to n-1 from up to workers goroutines, 0 being as many as there are processors, and returns the
 // first error, after which it begins no further call and cancels the context of those that run.
 func Parallel(ctx context.Context, workers, n int, f func(ctx context.Context, i int) error) error {
@@ -33,11 +44,7 @@ func Parallel(ctx context.Context, workers, n int, f func(ctx context.Context, i
 	var next atomic.Int64
 	for range min(cmp.Or(workers, runtime.GOMAXPROCS(0)), n) {
 		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				if err := f(ctx, i); err != nil {
 					cancel(err)
 				}

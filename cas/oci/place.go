@@ -12,6 +12,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
@@ -143,22 +144,11 @@ func (p *Place) again(ctx context.Context, f func() error) error {
 		if p.options.Again != nil {
 			p.options.Again(p.about("", err), wait)
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := cas.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
 	return f()
-}
-
-func sleep(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // about says in an error which place it is about.

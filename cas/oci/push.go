@@ -379,7 +379,7 @@ func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []refe
 				return nil
 			}
 			settled = true
-			if err := sleep(ctx, u.pauses()[0]); err != nil {
+			if err := cas.Sleep(ctx, u.pauses()[0]); err != nil {
 				return err
 			}
 			continue

@@ -206,15 +206,3 @@ type Closer interface {
 type Asker interface {
 	Asks(config map[string]any) string
 }
-
-// Sleep waits for a time, or until the context ends.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

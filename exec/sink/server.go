@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 )
@@ -44,7 +45,7 @@ func (o Opener) connect(ctx context.Context, u *url.URL) (*server, error) {
 		o.stall = stall
 	}
 	if o.sleep == nil {
-		o.sleep = primitive.Sleep
+		o.sleep = cas.Sleep
 	}
 	s := &server{Opener: o, ctx: ctx, url: u}
 	if err := s.dial(); err != nil {

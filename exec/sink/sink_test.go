@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -442,7 +443,7 @@ func TestServerCancelled(t *testing.T) {
 	s, err := Opener{sleep: func(ctx context.Context, _ time.Duration) error {
 		slept++
 		stop(errFull)
-		return primitive.Sleep(ctx, time.Hour)
+		return cas.Sleep(ctx, time.Hour)
 	}}.Open(ctx, to)
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
 	}
 	ctx, done := t.watch.Soft(ctx)
 	defer done()
-	return models.Wait(ctx, d)
+	return cas.Sleep(ctx, d)
 }
 
 // tooWide refuses a request that the model's context window can't hold, before it is sent. It returns the loop's answer.

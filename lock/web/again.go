@@ -11,7 +11,8 @@ import (
 	"net/url"
 	"slices"
 	"syscall"
-	"time"
+
+	"github.com/rye-build/rye/cas"
 )
 
 // A fetch is one Get: as many tries as it takes, behind one reader.
@@ -77,14 +78,10 @@ func (f *fetch) pause(err error) error {
 	if f.options.Again != nil {
 		f.options.Again(err, wait)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-f.ctx.Done():
+	if cas.Sleep(f.ctx, wait) != nil {
 		return (&way{at: f.at}).error(over(f.ctx))
 	}
+	return nil
 }
 
 // final is an error after which nothing is tried any more.

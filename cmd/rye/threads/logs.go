@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/threads/stand"
@@ -54,7 +55,7 @@ func (c *logsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	var wait func(time.Duration) error
 	if c.Follow {
 		wait = func(pause time.Duration) error {
-			if err := errors.Join(a.Term.Data.Flush(), look(ctx, pause)); err != nil || pause < longestLook {
+			if err := errors.Join(a.Term.Data.Flush(), cas.Sleep(ctx, pause)); err != nil || pause < longestLook {
 				return err
 			}
 			if dead, err := abandoned(ctx, a, o.Thread); err != nil || !dead {
@@ -132,18 +133,6 @@ func (s *source) follow(ctx context.Context, wait func(time.Duration) error, vis
 		if err := errors.Join(visit(e), context.Cause(ctx)); err != nil {
 			return err
 		}
-	}
-}
-
-// look waits until it is time to look again.
-func look(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/lock/web"
@@ -126,7 +127,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if !b.events {
 		b.size += int64(n)
 	} else if slow := b.count(p[:n]); slow > 0 {
-		if primitive.Sleep(b.ctx, slow) != nil {
+		if cas.Sleep(b.ctx, slow) != nil {
 			return 0, context.Cause(b.ctx)
 		}
 	}

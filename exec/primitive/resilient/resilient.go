@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -22,7 +23,7 @@ type Primitive struct {
 	// Rules returns the classification of failures. It is called before an action that needs it.
 	Rules func(context.Context) (*classification.Rules, error)
 
-	// Unless set: time.Now, primitive.Sleep and math/rand.
+	// Unless set: time.Now, cas.Sleep and math/rand.
 	Now    func() time.Time
 	Sleep  func(context.Context, time.Duration) error
 	Chance func() float64 // from 0 to 1
@@ -117,7 +118,7 @@ func (p *Primitive) sleep(ctx context.Context, d time.Duration) error {
 	if p.Sleep != nil {
 		return p.Sleep(ctx, d)
 	}
-	return primitive.Sleep(ctx, d)
+	return cas.Sleep(ctx, d)
 }
 
 func (p *Primitive) chance() float64 {
