@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"slices"
 	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -148,17 +147,15 @@ func (u *push) layers(ctx context.Context, small [][]cas.Info, large []cas.Info)
 	}
 	units := make([][]format.Descriptor, len(small)+len(large))
 	free := make(chan *maker, makers) // whose memory is used again, and which a pool would lose to the garbage collector
-	err := cas.Parallel(ctx, makers, len(units), func(ctx context.Context, i int) error {
-		var m *maker
-		select {
-		case m = <-free:
-		default:
-			l, err := format.NewLayer()
-			if err != nil {
-				return err
-			}
-			m = &maker{Layer: l}
+	for range makers {
+		l, err := format.NewLayer()
+		if err != nil {
+			return nil, err
 		}
+		free <- &maker{Layer: l}
+	}
+	err := cas.Parallel(ctx, makers, len(units), func(ctx context.Context, i int) error {
+		m := <-free
 		defer func() { free <- m }()
 		end := func() error {
 			d, err := u.finish(ctx, m.Layer)
@@ -333,81 +330,4 @@ func (u *push) send(ctx context.Context, d ocispec.Descriptor, b []byte) error {
 		return err
 	}
 	return u.upload(ctx, d, b)
-}
-
-// A referrer is the manifest of an attachment.
-type referrer struct {
-	ocispec.Descriptor
-	text []byte
-}
-
-// attach makes attachments refer to a manifest.
-func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []format.Attachment) error {
-	if len(all) == 0 {
-		return nil
-	}
-	if err := u.send(ctx, format.Blob(ocispec.MediaTypeEmptyJSON, format.EmptyConfig), format.EmptyConfig); err != nil {
-		return err
-	}
-	refer := make([]referrer, len(all))
-	for i := range all {
-		text, err := all[i].Append(nil, subject)
-		if err != nil {
-			return err
-		}
-		for _, part := range all[i].Parts {
-			if err := u.send(ctx, format.Blob(part.Type, part.Bytes), part.Bytes); err != nil {
-				return err
-			}
-		}
-		refer[i] = referrer{format.Blob(ocispec.MediaTypeImageManifest, text), text}
-	}
-	return u.refer(ctx, subject, refer)
-}
-
-// refer puts referrers until the subject has them all. Where the list is a tag, a client that writes it may take away what another one has
-// just added: so it is looked at once more, a moment later.
-func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []referrer) error {
-	var put, settled bool
-	for range 8 {
-		missing, more, err := u.unlisted(ctx, subject, all)
-		if err != nil {
-			return err
-		}
-		if len(missing) == 0 || more && put { // what is behind the end of a list can't be looked for
-			if settled || !put || !u.byTag() {
-				return nil
-			}
-			settled = true
-			if err := cas.Sleep(ctx, u.pauses()[0]); err != nil {
-				return err
-			}
-			continue
-		}
-		put, settled = true, false
-		for _, r := range missing {
-			if err := u.again(ctx, func() error { return u.at.putManifest(ctx, r.Descriptor, r.text, "") }); err != nil {
-				return err
-			}
-		}
-	}
-	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).On("digest", subject.Digest.String())
-}
-
-// unlisted returns the referrers that the place doesn't list, and whether its list is longer than what is read.
-func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor, all []referrer) (missing []referrer, more bool, err error) {
-	var listed []ocispec.Descriptor
-	err = u.again(ctx, func() (err error) {
-		listed, more, err = u.at.referrers(ctx, subject)
-		return err
-	})
-	return slices.DeleteFunc(slices.Clone(all), func(r referrer) bool {
-		return slices.ContainsFunc(listed, func(d ocispec.Descriptor) bool { return d.Digest == r.Digest })
-	}), more, err
-}
-
-// byTag reports whether the place keeps its lists of referrers under tags, as far as that is known by now.
-func (p *Place) byTag() bool {
-	r, ok := p.at.(*repository)
-	return ok && r.remote.SetReferrersCapability(true) != nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,6 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
@@ -153,21 +151,12 @@ func (r *repository) manifest(ctx context.Context, name string) ([]byte, error) 
 	return b, err
 }
 
-// maxAnswer is how much of what a registry says of an error is read.
-const maxAnswer = 8 << 10
-
-// answer is the error of an answer that isn't what was asked for, with what the registry says of it.
+// answer is the error of an answer that isn't what was asked for.
 func answer(resp *http.Response, what string) error {
 	if resp.StatusCode == http.StatusNotFound {
 		return notFound(what)
 	}
-	var body struct {
-		Errors errcode.Errors `json:"errors"`
-	}
-	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&body) != nil {
-		body.Errors = nil
-	}
-	return &errcode.ErrorResponse{Method: resp.Request.Method, URL: resp.Request.URL, StatusCode: resp.StatusCode, Errors: body.Errors}
+	return guard.Answer(resp)
 }
 
 // has asks by HEAD. A blob of another size is none: a push then sends it.

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -86,6 +87,20 @@ var (
 // innermost is the text of an error without the addresses that it is about.
 func innermost(err error) string {
 	return fault.Clip(address.ReplaceAllString(request.ReplaceAllString(err.Error(), ""), "…"), 300)
+}
+
+// maxAnswer is how much of what a registry says of an error is read.
+const maxAnswer = 8 << 10
+
+// Answer is the error of an answer that isn't what was asked for, with what the registry says of it.
+func Answer(resp *http.Response) error {
+	var body struct {
+		Errors errcode.Errors `json:"errors"`
+	}
+	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&body) != nil {
+		body.Errors = nil
+	}
+	return &errcode.ErrorResponse{Method: resp.Request.Method, URL: resp.Request.URL, StatusCode: resp.StatusCode, Errors: body.Errors}
 }
 
 // shown is a text of a registry without what a person doesn't see.

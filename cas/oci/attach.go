@@ -1,0 +1,168 @@
+package oci
+
+import (
+	"context"
+	"slices"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/oci/guard"
+)
+
+// maxAttached is how many attachments of a type are read.
+const maxAttached = 1000
+
+// Attached reads the attachments of some type, one after the other. Anybody may attach anything: one that is no attachment as
+// rye writes them, whose bytes are wrong, that is one too many, or that take refuses, is left out, and left says why.
+func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Attachment) error) (left []error, err error) {
+	var all []ocispec.Descriptor
+	var more bool
+	err = m.place.look(ctx, func(at place) (err error) {
+		all, more, err = at.referrers(ctx, m.self)
+		return err
+	})
+	if err != nil {
+		return nil, m.place.about(m.Digest, err)
+	}
+	n := 0
+	for _, d := range all {
+		// Registries from before OCI 1.1 take the type of the config for the artifact's.
+		if d.ArtifactType != kind && d.ArtifactType != "" && d.ArtifactType != ocispec.MediaTypeEmptyJSON {
+			continue
+		}
+		if n++; n > maxAttached {
+			continue
+		}
+		a, err := m.attachment(ctx, d, kind)
+		if err != nil && !leavable(err) {
+			return nil, m.place.about(m.Digest, err)
+		}
+		if err == nil && a != nil {
+			err = take(a)
+		}
+		if err != nil {
+			f := guard.Explain(err)
+			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(d.Digest.String(), 80), f.Text))
+		}
+	}
+	if n > maxAttached {
+		left = append(left, fault.New(fault.Limit, "%d of %d, since only %d are read", n-maxAttached, n, maxAttached))
+	}
+	if more {
+		left = append(left, fault.New(fault.Limit, "all behind the first %d in the registry's list, which is too long", len(all)))
+	}
+	return left, nil
+}
+
+// leavable reports whether an error is about what was attached, and not about the place.
+func leavable(err error) bool {
+	switch guard.Explain(err).Code {
+	case fault.Integrity, fault.NotFound, fault.Validation, fault.Limit:
+		return true
+	}
+	return false
+}
+
+// attachment reads one that is listed as being of a type; nil if it is of another.
+func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string) (*format.Attachment, error) {
+	if !format.ValidDigest(d.Digest.String()) {
+		return nil, fault.New(fault.Integrity, "its digest is not a sha256")
+	}
+	b, err := m.place.manifest(ctx, d.Digest.String())
+	if err != nil {
+		return nil, err
+	}
+	a, parts, err := format.ParseAttachment(b, m.self)
+	if a.Type != kind && (err == nil || d.ArtifactType != kind) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range parts {
+		if a.Parts[i].Bytes, err = m.place.get(ctx, parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return &a, nil
+}
+
+// A referrer is the manifest of an attachment.
+type referrer struct {
+	ocispec.Descriptor
+	text []byte
+}
+
+// attach makes attachments refer to a manifest.
+func (u *push) attach(ctx context.Context, subject ocispec.Descriptor, all []format.Attachment) error {
+	if len(all) == 0 {
+		return nil
+	}
+	if err := u.send(ctx, format.Blob(ocispec.MediaTypeEmptyJSON, format.EmptyConfig), format.EmptyConfig); err != nil {
+		return err
+	}
+	refer := make([]referrer, len(all))
+	for i := range all {
+		text, err := all[i].Append(nil, subject)
+		if err != nil {
+			return err
+		}
+		for _, part := range all[i].Parts {
+			if err := u.send(ctx, format.Blob(part.Type, part.Bytes), part.Bytes); err != nil {
+				return err
+			}
+		}
+		refer[i] = referrer{format.Blob(ocispec.MediaTypeImageManifest, text), text}
+	}
+	return u.refer(ctx, subject, refer)
+}
+
+// refer puts referrers until the subject has them all. Where the list is a tag, a client that writes it may take away what another one has
+// just added: so it is looked at once more, a moment later.
+func (u *push) refer(ctx context.Context, subject ocispec.Descriptor, all []referrer) error {
+	var put, settled bool
+	for range 8 {
+		missing, more, err := u.unlisted(ctx, subject, all)
+		if err != nil {
+			return err
+		}
+		if len(missing) == 0 || more && put { // what is behind the end of a list can't be looked for
+			if settled || !put || !u.byTag() {
+				return nil
+			}
+			settled = true
+			if err := cas.Sleep(ctx, u.pauses()[0]); err != nil {
+				return err
+			}
+			continue
+		}
+		put, settled = true, false
+		for _, r := range missing {
+			if err := u.again(ctx, func() error { return u.at.putManifest(ctx, r.Descriptor, r.text, "") }); err != nil {
+				return err
+			}
+		}
+	}
+	return fault.New(fault.Busy, "the registry does not list all referrers of %s", subject.Digest).On("digest", subject.Digest.String())
+}
+
+// unlisted returns the referrers that the place doesn't list, and whether its list is longer than what is read.
+func (u *push) unlisted(ctx context.Context, subject ocispec.Descriptor, all []referrer) (missing []referrer, more bool, err error) {
+	var listed []ocispec.Descriptor
+	err = u.again(ctx, func() (err error) {
+		listed, more, err = u.at.referrers(ctx, subject)
+		return err
+	})
+	return slices.DeleteFunc(slices.Clone(all), func(r referrer) bool {
+		return slices.ContainsFunc(listed, func(d ocispec.Descriptor) bool { return d.Digest == r.Digest })
+	}), more, err
+}
+
+// byTag reports whether the place keeps its lists of referrers under tags, as far as that is known by now.
+func (p *Place) byTag() bool {
+	r, ok := p.at.(*repository)
+	return ok && r.remote.SetReferrersCapability(true) != nil
+}
