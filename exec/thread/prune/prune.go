@@ -63,6 +63,13 @@ func Threads(ctx context.Context, o Options) (*Report, error) {
 	mine := map[string]*registry.Thread{} // whose project is where the caller found it
 	for _, t := range o.Rows {
 		mine[t.ID] = t
+		if t.Pruned == nil && !t.Updated.Before(o.Before) {
+			continue
+		}
+		// Before any row is written: what lies behind a link isn't removed, so no row may say so.
+		if err := osfile.RefuseLinks(t.Dir(), filepath.Join(t.Project.Root, ".ai", "threads")); err != nil {
+			return nil, err
+		}
 	}
 	r := &Report{}
 	for _, group := range registry.Related(every) {
@@ -143,8 +150,8 @@ func (o *Options) finish(ctx context.Context, r *Report, t *registry.Thread) err
 	return o.remove(ctx, t)
 }
 
-// remove removes a directory, which goes at once: under its name no reader finds a part of it. A link in a thread's id leads
-// nowhere else.
+// remove removes a directory, which goes at once: under its name no reader finds a part of it. A link that was put in a thread's
+// id meanwhile leads nowhere else.
 func (o *Options) remove(ctx context.Context, t *registry.Thread) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -224,6 +224,45 @@ func TestKept(t *testing.T) {
 	must(t, w.rows.Prune(t.Context(), map[string]registry.Pruned{"none": {At: noon}, "first": {At: noon}}))
 }
 
+// TestLink: a thread behind a link is refused before a row is written, in a dry run too, and so is what a pruned one has left.
+func TestLink(t *testing.T) {
+	w := newWorld(t)
+	w.thread(t, registry.Thread{ID: "a-1"}, registry.Completed, noon)
+	row := w.thread(t, registry.Thread{ID: "acme/old-1"}, registry.Completed, noon)
+	there, place := filepath.Join(w.base, "elsewhere"), filepath.Dir(row.Dir())
+	must(t, os.Rename(place, there))
+	if err := os.Symlink(there, place); err != nil {
+		t.Skip(err) // Windows may forbid it
+	}
+	for _, o := range []prune.Options{{Before: noon.AddDate(0, 0, 1), DryRun: true}, {Before: noon.AddDate(0, 0, 1)}, {Before: noon, Now: noon}} {
+		if o.Before.Equal(noon) {
+			must(t, w.rows.Prune(t.Context(), map[string]registry.Pruned{row.ID: {At: noon}}))
+		}
+		o.Registry, o.Ledger, o.Keys = w.rows, w.money, []key.Public{own.Public()}
+		var err error
+		o.Rows, err = w.rows.Threads(t.Context(), registry.Filter{})
+		must(t, err)
+		_, err = prune.Threads(t.Context(), o)
+		if f, found := fault.Find(err); !found || f.Code != fault.Denied || f.Details["path"] != place || len(f.Hint) != 1 {
+			t.Errorf("%+v: %v", o, err)
+		}
+		rows, err := w.rows.Threads(t.Context(), registry.Filter{})
+		must(t, err)
+		for _, r := range rows {
+			if r.Pruned != nil && !o.Before.Equal(noon) {
+				t.Errorf("%s is pruned", r.ID)
+			}
+		}
+		if !transcript.Exists(filepath.Join(there, "old-1")) {
+			t.Error("it is gone")
+		}
+	}
+	must(t, os.Remove(place), os.Rename(there, place))
+	if r := w.prune(t, noon.AddDate(0, 0, 1), nil); fmt.Sprint(ids(r.Pruned)) != "[a-1]" || transcript.Exists(row.Dir()) {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestManyUses: a row has room for what a thread of many models has used.
 func TestManyUses(t *testing.T) {
 	w := newWorld(t)
