@@ -212,8 +212,12 @@ func (s *Session) Providers(ctx context.Context) ([]*ai.Item, error) {
 		refs = append(refs, more...)
 	}
 	var all []*ai.Item
+	item := s.Chosen
+	if s.set == nil {
+		item = from.item // what is pinned may differ in the working tree
+	}
 	for _, ref := range refs {
-		it, err := s.Chosen(ctx, ref)
+		it, err := item(ctx, ref)
 		if missing := (*ai.NotFoundError)(nil); errors.As(err, &missing) {
 			continue
 		} else if err != nil {
