@@ -274,8 +274,11 @@ func TestDetachedKilled(t *testing.T) {
 func detachedKilled(t *testing.T, n int) (*world, *registry.Thread) {
 	w, keep := detached(t, nil)
 	w.provider(32768)
-	w.write(".ai/tools/acme/mark.star", strings.Replace(strings.Replace(echo, "risk: read", "risk: write", 1), "Gives back", "Marks", 1))
-	w.sign("tools/acme/mark.star")
+	must(t, os.Remove(filepath.Join(w.paths.Dir, ".ai/tools/acme/echo.star")))
+	for name, risk := range map[string]string{"echo": "read", "mark": "write"} {
+		w.write(".ai/tools/acme/"+name+".yaml", strings.Replace(here, "risk: read", "risk: "+risk, 1))
+		w.sign("tools/acme/" + name + ".yaml")
+	}
 	for name, limits := range map[string]string{"plan": `<limits spend="0.5"/>`, "step": ""} {
 		text := strings.NewReplacer("LIMITS", limits, `name="plan"`, `name="`+name+`"`, "<tool>acme/echo</tool>", "<tool>acme/*</tool>").Replace(parent)
 		w.write(".ai/directives/acme/"+name+".md", strings.Replace(text, "start {input", map[string]string{"plan": "start {input", "step": "Do {input"}[name], 1))

@@ -80,7 +80,9 @@ var doomedFlow = flow("permissions: [execute:tool:acme/echo]\n", `  start: say
 // call that may have had an effect is made twice, and the state is what it would have been.
 func TestGraphKilled(t *testing.T) {
 	t.Parallel()
-	items := graphs(map[string]string{"flow": doomedFlow, "below": flow("", "  start: a\n  nodes:\n    a: {action: {item_id: acme/echo, params: {text: z}}, assign: {deep: \"${result.said}\"}}\n")})
+	items := graphs(map[string]string{"echo": here, "flow": doomedFlow, "below": flow("", "  start: a\n  nodes:\n    a: {action: {item_id: acme/echo, params: {text: z}}, assign: {deep: \"${result.said}\"}}\n")})
+	delete(items, "tools/acme/mark.star")
+	items["tools/acme/mark.yaml"] = strings.Replace(here, "risk: read", "risk: write", 1)
 	by := 1
 	if testing.Short() {
 		by = 7 // fewer of them
@@ -339,7 +341,7 @@ func TestGraphTogether(t *testing.T) {
 
 // TestGraphCancelled: a foreach ends between its calls where another process cancels it, and what it has done by then is signed.
 func TestGraphCancelled(t *testing.T) {
-	w := newWorld(t, graphs(map[string]string{"flow": flow("input_schema: {properties: {list: {type: array}}}\n", "  start: a\n  nodes:\n    a: {type: foreach, over: \"${inputs.list}\", action: {item_id: acme/echo, params: {text: x}}}\n")}))
+	w := newWorld(t, graphs(map[string]string{"echo": here, "flow": flow("input_schema: {properties: {list: {type: array}}}\n", "  start: a\n  nodes:\n    a: {type: foreach, over: \"${inputs.list}\", action: {item_id: acme/echo, params: {text: x}}}\n")}))
 	list := make([]any, 5000)
 	made, signed := 0, 0
 	r, err := w.engine.Run(t.Context(), &thread.Start{Directive: model.Ref{Kind: "tool", ID: "acme/flow"}, Inputs: params.Values(object{"list": list}), Live: thread.Live{Event: func(e *transcript.Event) {

@@ -51,7 +51,7 @@ func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engin
 		return nil, err
 	}
 	self, _ := os.Executable()
-	s, err := session.Open(context.Background(), space, session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
+	s, err := session.Open(context.Background(), space, session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{}})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,8 @@ func TestKilled(t *testing.T) {
 		t.Skip("one process after the other")
 	}
 	items := withOutputs(strings.Replace(asking, "<tool>acme/echo</tool>", "<tool>acme/*</tool>", 1))
-	items["tools/acme/mark.star"] = strings.Replace(strings.Replace(echo, "risk: read", "risk: write", 1), "Gives back", "Marks", 1)
+	items["tools/acme/echo.yaml"] = here
+	items["tools/acme/mark.yaml"] = strings.Replace(here, "risk: read", "risk: write", 1)
 	killed, ended := 0, false
 	for n := 1; !ended; n++ {
 		w := newWorld(t, items)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -67,7 +66,7 @@ func TestRun(t *testing.T) {
 // TestCalls: whatever the model asks for is answered, and only what the directive may do is done.
 func TestCalls(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	all := []struct {
 		call provider.ToolCall
 		want string // what the model is given has this
 	}{
@@ -93,31 +92,34 @@ func TestCalls(t *testing.T) {
 		{call("a", "directive_return", object{"answer": nil}), `"error"`},
 		{call("a", "directive_return", object{"answer": 3}), `"code":"VALIDATION_FAILED"`},
 		{executes("a", "rye/agent/threads/artifact_read", object{"ref": "blake3:00"}), `"code":"ITEM_NOT_FOUND"`},
-	} {
-		items := withOutputs(asking)
-		items["knowledge/acme/facts.md"] = "---\nid: facts\ntitle: Facts\nentry_type: reference\ncategory: acme\nversion: 1.0.0\n---\nThe earth is round.\n"
-		w := newWorld(t, items, modeltest.Turn{Calls: []provider.ToolCall{c.call}},
-			modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "done"})}})
-		r, err := w.run(t.Context(), thread.Start{})
-		must(t, err)
-		if !r.Success {
-			t.Errorf("%+v: %+v", c.call, r)
-		}
-		var body struct {
-			Messages []struct {
-				Role    string `json:"role"`
-				Content string `json:"content"`
-			} `json:"messages"`
-		}
-		must(t, json.Unmarshal(w.server.Requests()[1].Raw, &body))
-		at := slices.IndexFunc(body.Messages, func(m struct {
-			Role    string `json:"role"`
+	}
+	items := withOutputs(asking)
+	items["knowledge/acme/facts.md"] = "---\nid: facts\ntitle: Facts\nentry_type: reference\ncategory: acme\nversion: 1.0.0\n---\nThe earth is round.\n"
+	var turn modeltest.Turn
+	for i, c := range all {
+		c.call.ID = fmt.Sprint("call", i)
+		turn.Calls = append(turn.Calls, c.call)
+	}
+	w := newWorld(t, items, turn, modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "done"})}})
+	r, err := w.run(t.Context(), thread.Start{})
+	must(t, err)
+	if !r.Success {
+		t.Errorf("%+v", r)
+	}
+	var body struct {
+		Messages []struct {
+			ID      string `json:"tool_call_id"`
 			Content string `json:"content"`
-		}) bool {
-			return m.Role == "tool"
-		})
-		if at < 0 || !strings.Contains(body.Messages[at].Content, c.want) {
-			t.Errorf("%+v: the model got %+v\nwant %s", c.call, body.Messages, c.want)
+		} `json:"messages"`
+	}
+	must(t, json.Unmarshal(w.server.Requests()[1].Raw, &body))
+	got := map[string]string{}
+	for _, m := range body.Messages {
+		got[m.ID] = m.Content
+	}
+	for i, c := range all {
+		if text := got[fmt.Sprint("call", i)]; !strings.Contains(text, c.want) {
+			t.Errorf("%+v: the model got %q, want %s", c.call, text, c.want)
 		}
 	}
 }

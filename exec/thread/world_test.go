@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
@@ -42,6 +44,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(d.run())
 	}
+	debug.SetGCPercent(800) // worlds are small, and there are many: a fifth of the time went into collecting garbage
 	status := m.Run()
 	if own.host != nil {
 		own.host.Close()
@@ -95,6 +98,25 @@ def main(params):
         fail("it was told to")
     return {"said": params["text"] * params["times"]}
 `
+
+// here is echo as a function of the test's process, for tests of many calls that aren't about what runs them.
+const here = `version: "1.0.0"
+category: acme
+description: Gives back what it is given
+tool_type: function
+executor_id: rye/core/primitives/rye
+risk: read
+config: {function: echo, params: "{params_json}"}
+input_schema: {type: object, required: [text], properties: {text: {type: string}}}
+`
+
+// functions are what tools may have the test's process do.
+func functions(*session.Session) function.Functions {
+	type said struct {
+		Text string `json:"text"`
+	}
+	return function.Functions{"echo": function.Of(nil, func(_ context.Context, _ *function.Call, s said) (any, error) { return object{"said": s.Text}, nil })}
+}
 
 // asking is a directive with permissions, inputs and outputs.
 const asking = `# asking
@@ -162,6 +184,9 @@ names:
 	for name, text := range items {
 		all[name] = text
 	}
+	if all["tools/acme/echo.yaml"] != "" {
+		delete(all, "tools/acme/echo.star")
+	}
 	for name, text := range all {
 		w.write(".ai/"+name, text)
 	}
@@ -174,7 +199,7 @@ names:
 	w.signAs(keytest.Alice, names...)
 	self, err := os.Executable()
 	must(t, err)
-	s, err := session.Open(t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
+	s, err := session.Open(t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	var loops *loop.Host
