@@ -107,9 +107,10 @@ func (r *reader) end(o *sandbox.Outcome, complaint string) (*End, error) {
 	return e, nil
 }
 
-// outOfMemory reports whether a Go program ended because it was refused memory, or because its stack was too deep.
+// outOfMemory reports whether a Go program ended because it was refused memory, or because its stack was too deep. Go's
+// collector doesn't look whether it was refused the memory for a queue: then it ends with a signal, inside that queue.
 func outOfMemory(complaint string) bool {
-	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds", "stack overflow"},
+	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds", "stack overflow", "runtime.(*spanQueue)."},
 		func(words string) bool { return strings.Contains(complaint, words) })
 }
 
