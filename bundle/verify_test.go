@@ -208,7 +208,9 @@ func TestVerifyItems(t *testing.T) {
 		"changed":     {func(p *pack) { p.files[helloAt].Data = append(p.files[helloAt].Data, '#') }, "", []string{`".ai/tools/acme/hello.sh": item: `}},
 		"tree":        {func(p *pack) { p.files[".ai/tools/acme/multi/helper.py"].Data = []byte("x = 3\n") }, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
 		"tree's mode": {func(p *pack) { p.files[".ai/tools/acme/multi/helper.py"].Mode = 0o755 }, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
-		"grown tree":  {func(p *pack) { p.files[".ai/tools/acme/multi/more.json"] = &fstest.MapFile{Data: []byte("{}"), Mode: 0o644} }, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
+		"grown tree": {func(p *pack) {
+			p.files[".ai/tools/acme/multi/more.json"] = &fstest.MapFile{Data: []byte("{}"), Mode: 0o644}
+		}, "", []string{`".ai/tools/acme/multi/multi.py": item: `}},
 		"no ref":      {func(p *pack) { delete(p.refs, noteAt) }, "", []string{`".ai/knowledge/acme/note.md": ref: expected knowledge:acme/note, found none`}},
 		"other ref":   {func(p *pack) { p.refs[noteAt] = "knowledge:acme/other 2.0.0" }, "", []string{`".ai/knowledge/acme/note.md": ref: expected knowledge:acme/note, found knowledge:acme/other`}},
 		"asset's ref": {func(p *pack) { p.refs["docs/guide.txt"] = "knowledge:acme/guide" }, "", []string{`"docs/guide.txt": ref: expected an asset, found knowledge:acme/guide`}},
