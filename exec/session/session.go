@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/key"
 )
 
 // Options say what calls run from and what they have. The zero value runs what the lock pins, without programs in PATH,
@@ -96,6 +97,7 @@ func Open(ctx context.Context, w *workspace.Workspace, o Options) (_ *Session, e
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	go key.Ready() // each call is signed
 	if o.Host.Files == nil {
 		o.Host.Files = env.Disk{}
 	}
