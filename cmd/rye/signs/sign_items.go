@@ -273,10 +273,12 @@ func oneCode(problems []check.Problem) fault.Code {
 // finish signs what was taken and puts it in its place.
 func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	runs := s.runs()
+	release := s.v.Hold() // what isn't in memory any more is read again
 	err := cas.Parallel(ctx, 0, len(runs), func(ctx context.Context, i int) error {
 		s.some(ctx, runs[i])
 		return nil
 	})
+	release()
 	files := make([]*osfile.Staged, len(s.all))
 	for i := range s.all {
 		files[i] = s.all[i].staged
@@ -349,36 +351,36 @@ func (s *itemSigner) some(ctx context.Context, run []*pending) {
 
 // one signs one item and writes it beside the old one.
 func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile.Folder, error)) error {
-	it := w.Item
-	if it.Bytes == nil {
-		again, err := s.v.Load(ctx, w.File)
+	raw := w.Bytes
+	if raw == nil {
+		again, err := w.Space.Read(w.Path)
 		if err != nil {
-			return err
+			return &ai.ItemError{Ref: w.Ref, Space: w.Space, Path: w.Path, Err: err}
 		}
-		if again.Raw != w.Raw {
+		if cas.Sum(again) != w.Raw {
 			return &fault.Error{Code: fault.Conflict, Text: "was changed after it was checked"}
 		}
-		it = again
+		raw = again
 	}
 	sub := signing.Subject{Subject: w.Subject, File: s.v.Name(w.Space, w.Path), Item: true}
-	sub.Known = &exam.Known{Signed: it.Signed, Err: it.Broken}
+	sub.Known = &exam.Known{Signed: w.Signed, Err: w.Broken}
 	var err error
-	if w.line, err = s.signer.Sign(sub, it.Bytes); err != nil {
+	if w.line, err = s.signer.Sign(sub, raw); err != nil {
 		return err
 	}
 	if w.Tree != nil {
 		w.line.Beside = len(w.Tree.Files)
 	}
-	w.Bytes = nil
-	if w.line.Changed && !s.run.DryRun {
-		f, err := folder()
-		if err != nil {
-			return err
-		}
-		w.staged, err = f.Stage(path.Base(w.Path), w.before, w.before.Mode().Perm(), osfile.BytesOf(w.line.Bytes))
-		w.line.Bytes = nil
+	signed := w.line.Bytes
+	w.Bytes, w.line.Bytes = nil, nil
+	if !w.line.Changed || s.run.DryRun {
+		return nil
+	}
+	f, err := folder()
+	if err != nil {
 		return err
 	}
+	w.staged, err = f.Stage(path.Base(w.Path), w.before, w.before.Mode().Perm(), osfile.BytesOf(signed))
 	return err
 }
 
