@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
@@ -112,7 +114,8 @@ func WriteDir(dir string, files []File) error {
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(up, ".rye-tmp-skill-"+rand.Text()) // a name that no tree takes in
+	sweep(up, time.Now())
+	tmp := filepath.Join(up, unfinished+rand.Text())
 	if err := os.Mkdir(tmp, 0o777); err != nil {
 		return err
 	}
@@ -126,6 +129,24 @@ func WriteDir(dir string, files []File) error {
 		return errors.Join(err, os.RemoveAll(tmp))
 	}
 	return osfile.SyncDirectory(up)
+}
+
+// unfinished begins the names of folders that aren't whole. No tree takes in such a name.
+const unfinished = ".rye-tmp-skill-"
+
+// sweep removes the folders that processes which died have left, known by their age.
+func sweep(dir string, now time.Time) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	entries, _ := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		if fi, err := e.Info(); strings.HasPrefix(e.Name(), unfinished) && err == nil && fi.IsDir() && now.Sub(fi.ModTime()) > osfile.UnfinishedAge {
+			_ = root.RemoveAll(e.Name())
+		}
+	}
 }
 
 func writeInto(dir string, files []File) error {

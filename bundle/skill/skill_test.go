@@ -19,10 +19,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 const shapes = "testdata/shapes"
@@ -176,6 +178,39 @@ func TestShapes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSweep: what a process that died has left goes with the next export, and nothing else.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	dir, long := t.TempDir(), time.Now().Add(-2*osfile.UnfinishedAge)
+	for _, name := range []string{unfinished + "OLD", unfinished + "NEW", "old"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "scripts"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "scripts", "a"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name != unfinished+"NEW" {
+			if err := os.Chtimes(filepath.Join(dir, name), long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	file := filepath.Join(dir, unfinished+"FILE")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteDir(filepath.Join(dir, "greet"), []File{{Path: Main, Bytes: []byte(greet)}}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{unfinished + "NEW/scripts/a": "", unfinished + "FILE": "", "old/scripts/a": "", "greet/SKILL.md": greet}
+	if have := treeOf(t, dir); !reflect.DeepEqual(have, want) {
+		t.Errorf("%q, want %q", have, want)
 	}
 }
 
