@@ -26,3 +26,10 @@ func (d *double) place(t *testing.T, change ...func(*Options)) *Place {
 	}
 	return p
 }
+
+// again is another double that has what this one has. Neither takes anything any more.
+func (d *double) again(t *testing.T) *double {
+	o := newDouble(t)
+	o.Blobs, o.Manifests, o.Tags = d.Blobs, d.Manifests, d.Tags
+	return o
+}

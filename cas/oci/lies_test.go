@@ -337,7 +337,10 @@ func TestManyReferrers(t *testing.T) {
 		t.Errorf("%d signatures, %d left, %v", len(all), len(left), err)
 	}
 	large := strings.Repeat("x", 3<<20)
-	for name, page := range map[string]string{"pages": `{"manifests":[{}]}`, "bytes": `{"manifests":[{"annotations":{"x":"` + large + `"}}]}`} {
+	for _, page := range []string{`{"manifests":[{"annotations":{"x":"` + large + `"}}]}`, `{"manifests":[{}]}`} {
+		if testing.Short() && len(page) > len(large) { // nothing meets while it is read
+			continue
+		}
 		d.Mu.Lock()
 		d.Cue = func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.Contains(r.URL.Path, "/referrers/") {
@@ -351,7 +354,7 @@ func TestManyReferrers(t *testing.T) {
 		d.Mu.Unlock()
 		_, left, err := m.signatures(t.Context())
 		if err != nil || len(left) == 0 || !strings.HasPrefix(left[len(left)-1].Error(), "all behind the first ") {
-			t.Errorf("%s: left %v, %v", name, left, err)
+			t.Errorf("%.30s: left %v, %v", page, left, err)
 		}
 	}
 	if again, err := p.Push(t.Context(), w.content, "1"); err != nil || again.Digest != done.Digest {

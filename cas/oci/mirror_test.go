@@ -63,8 +63,7 @@ func TestMirrors(t *testing.T) {
 		"down":   func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusBadGateway); return true },
 		"closed": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusForbidden); return true },
 	} {
-		bad := newDouble(t)
-		bad.Blobs, bad.Manifests, bad.Tags = good.Blobs, good.Manifests, good.Tags
+		bad := good.again(t)
 		bad.Cue = cue
 		for _, rest := range [][]*double{{good}, nil} {
 			p, left := through(t, append([]*double{bad}, rest...)...)

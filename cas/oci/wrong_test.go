@@ -40,6 +40,10 @@ func (d *double) instead(t *testing.T, r *http.Request) (*httptest.ResponseRecor
 func TestWrong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, noise(1, 3<<20), noise(2, 6<<20))
+	full := newDouble(t)
+	if _, err := full.place(t).Push(t.Context(), w.content, "1"); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		cue  func(*double, http.ResponseWriter, *http.Request) bool
 		code fault.Code
@@ -135,11 +139,8 @@ func TestWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDouble(t)
+			d := full.again(t)
 			p := d.place(t, func(o *Options) { o.stall = 200 * time.Millisecond })
-			if _, err := p.Push(t.Context(), w.content, "1"); err != nil {
-				t.Fatal(err)
-			}
 			d.Mu.Lock()
 			d.Cue = func(rw http.ResponseWriter, r *http.Request) bool { return c.cue(d, rw, r) }
 			d.Mu.Unlock()
@@ -165,6 +166,10 @@ func TestWrong(t *testing.T) {
 func TestSurvived(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, noise(1, 3<<20), noise(2, 20<<20))
+	full := newDouble(t)
+	if _, err := full.place(t).Push(t.Context(), w.content, "1"); err != nil {
+		t.Fatal(err)
+	}
 	for name, cue := range map[string]func(*double, http.ResponseWriter, *http.Request, int) bool{
 		"every third is busy": func(_ *double, rw http.ResponseWriter, r *http.Request, n int) bool {
 			if n%3 == 0 {
@@ -207,11 +212,8 @@ func TestSurvived(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDouble(t)
+			d := full.again(t)
 			p := d.place(t)
-			if _, err := p.Push(t.Context(), w.content, "1"); err != nil {
-				t.Fatal(err)
-			}
 			var n atomic.Int64
 			d.Mu.Lock()
 			d.Cue = func(rw http.ResponseWriter, r *http.Request) bool { return cue(d, rw, r, int(n.Add(1))) }
