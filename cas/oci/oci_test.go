@@ -224,7 +224,7 @@ func TestPushMemory(t *testing.T) {
 			return err
 		})
 		runtime.ReadMemStats(&after)
-		if made := after.TotalAlloc - before.TotalAlloc; err != nil || i > 0 && made > 2<<20 {
+		if made := after.TotalAlloc - before.TotalAlloc; err != nil || i > 0 && made > 6<<20 { // the race detector drops pooled hashers
 			t.Errorf("%d bytes for 12,800,000 of objects, %v", made, err)
 		}
 	}

@@ -14,6 +14,9 @@ import (
 // TestShared: a layer that several objects have is fetched once, and stays in the spool until the last of them has used it.
 func TestShared(t *testing.T) {
 	t.Parallel()
+	if testing.Short() { // TestPushPull has the same goroutines
+		t.Skip("many megabytes")
+	}
 	d := newDouble(t)
 	alike := make([]byte, batchBytes+1) // after as many bytes, what came is made durable, and used layers are removed
 	w := newWorld(t, alike[:batchBytes], alike)
