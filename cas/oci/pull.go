@@ -190,11 +190,11 @@ func (f *fetching) all(ctx context.Context, objects []cas.Info) error {
 		if err := os.MkdirAll(f.spool, 0o700); err != nil {
 			return err
 		}
-		unlock, err := osfile.LockFile(ctx, filepath.Join(f.spool, "lock"))
+		turn, err := osfile.OpenLocked(ctx, filepath.Join(f.spool, "lock"), osfile.Exclusive, pullWait)
 		if err != nil {
 			return err
 		}
-		defer unlock()
+		defer turn.Close()
 		// Another process may have pulled the same meanwhile.
 		if need, err = f.needed(ctx, plan, objects); err != nil {
 			return err
@@ -233,6 +233,9 @@ func (f *fetching) needed(ctx context.Context, plan []piece, objects []cas.Info)
 	}
 	return need, nil
 }
+
+// pullWait bounds how long a pull waits for another one, which may be large and slow.
+const pullWait = 24 * time.Hour
 
 // spoolAge is how long a layer waits for the pull that goes on with it.
 const spoolAge = 7 * 24 * time.Hour
