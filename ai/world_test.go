@@ -22,7 +22,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice is trusted, Eve is not.
-var alice, eve = keytest.Alice, keytest.Seeded(3)
+var alice, eve = keytest.Alice(), keytest.Seeded(3)
 
 func trust(t testing.TB, more string) *exam.Trust {
 	return examtest.Trust(t, noon, examtest.ByAlice+more)

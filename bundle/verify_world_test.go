@@ -29,7 +29,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice and Bob are trusted, Eve is not.
-var alice, bob, eve = keytest.Alice, keytest.Bob, keytest.Eve
+var alice, bob, eve = keytest.Alice(), keytest.Bob(), keytest.Eve()
 
 func trusting(t testing.TB, more string) *exam.Trust {
 	return examtest.Trust(t, noon, examtest.ByAlice+more)

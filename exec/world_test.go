@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice is the user. Bob is another person, and trusted. Eve isn't trusted.
-var alice, bob, eve, machine = keytest.Alice, keytest.Bob, keytest.Eve, keytest.Seeded(4)
+var alice, bob, eve, machine = keytest.Alice(), keytest.Bob(), keytest.Eve(), keytest.Seeded(4)
 
 // The primitives of the library here, and a tool of it.
 const (

@@ -75,7 +75,7 @@ func change(t *testing.T, dir string) *amend.Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &amend.Change{Bundle: found, Key: keytest.Bob, Time: now, Store: noStore, Counted: func(r io.Reader) io.Reader { return r },
+	return &amend.Change{Bundle: found, Key: keytest.Bob(), Time: now, Store: noStore, Counted: func(r io.Reader) io.Reader { return r },
 		Verify: bundle.VerifyOptions{Trust: examtest.Trust(t, now, examtest.ByAlice), TempDir: t.TempDir()}}
 }
 
@@ -108,7 +108,7 @@ func signers(t *testing.T, dir string, keys ...key.Private) *bundle.Bundle {
 
 func TestSign(t *testing.T) {
 	dir := t.TempDir()
-	_, l := project(t, dir, "", keytest.Alice)
+	_, l := project(t, dir, "", keytest.Alice())
 	for _, want := range []bool{true, false} {
 		c := change(t, dir)
 		check(t, c)
@@ -118,7 +118,7 @@ func TestSign(t *testing.T) {
 		if err := c.WriteSignatures(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if b := signers(t, dir, keytest.Alice, keytest.Bob); b.ID != l.ID {
+		if b := signers(t, dir, keytest.Alice(), keytest.Bob()); b.ID != l.ID {
 			t.Error("the manifest is another one")
 		}
 	}
@@ -127,7 +127,7 @@ func TestSign(t *testing.T) {
 // Who has signed so far doesn't matter to those who add their signature; everything else does.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
-	project(t, dir, "", keytest.Eve)
+	project(t, dir, "", keytest.Eve())
 	check(t, change(t, dir))
 	write(t, dir, "README.md", []byte("jello"))
 	before, _ := os.ReadFile(filepath.Join(dir, at))
@@ -155,17 +155,17 @@ func TestMeanwhile(t *testing.T) {
 	if _, err := c.Sign(); err != nil {
 		t.Fatal(err)
 	}
-	project(t, dir, "", keytest.Alice)
+	project(t, dir, "", keytest.Alice())
 	if err := c.WriteSignatures(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	signers(t, dir, keytest.Alice, keytest.Bob)
+	signers(t, dir, keytest.Alice(), keytest.Bob())
 
-	_, other := project(t, dir, "another one", keytest.Alice)
+	_, other := project(t, dir, "another one", keytest.Alice())
 	if err := c.WriteSignatures(t.Context()); fault.CodeOf(err) != fault.Conflict {
 		t.Error(err)
 	}
-	if b := signers(t, dir, keytest.Alice); b.ID != other.ID {
+	if b := signers(t, dir, keytest.Alice()); b.ID != other.ID {
 		t.Error("the newer manifest is gone")
 	}
 	if err := c.Check(t.Context()); fault.CodeOf(err) != fault.Conflict {
@@ -176,13 +176,13 @@ func TestMeanwhile(t *testing.T) {
 // A document makes another manifest, which only its signer has signed.
 func TestEmbed(t *testing.T) {
 	dir := t.TempDir()
-	_, l := project(t, dir, "", keytest.Alice, keytest.Eve)
+	_, l := project(t, dir, "", keytest.Alice(), keytest.Eve())
 	for _, want := range []int{2, 0} {
 		name, lost, err := change(t, dir).Embed(t.Context(), "note.txt", "text/plain", []byte("x"))
 		if err != nil || name != home+"note.txt" || lost != want {
 			t.Fatalf("%q, %d, %v; want %d", name, lost, err, want)
 		}
-		b := signers(t, dir, keytest.Bob)
+		b := signers(t, dir, keytest.Bob())
 		if b.ID == l.ID || len(b.Evidence) != 1 || b.Evidence[0].Digest != cas.Sum([]byte("x")) {
 			t.Errorf("%v, %+v", b.ID, b.Evidence)
 		}
@@ -200,7 +200,7 @@ func TestStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	body, l := project(t, dir, "", keytest.Alice)
+	body, l := project(t, dir, "", keytest.Alice())
 	signed := func() *amend.Change {
 		c := change(t, dir)
 		c.Store = func(bool) (*disk.Store, error) { return s, nil }
@@ -243,7 +243,7 @@ func TestStore(t *testing.T) {
 
 // Strangers can't fill the manifest so that there is no room for one's own signature.
 func TestSignBeside(t *testing.T) {
-	_, l := project(t, t.TempDir(), "", keytest.Alice)
+	_, l := project(t, t.TempDir(), "", keytest.Alice())
 	var err error
 	for seed := byte(10); err == nil; seed++ {
 		err = l.Sign(keytest.Seeded(seed), now)
@@ -253,11 +253,11 @@ func TestSignBeside(t *testing.T) {
 	}
 	known := examtest.Trust(t, now, examtest.ByAlice).Find
 	d := &l.Document
-	if err := amend.SignBeside(d, keytest.Eve, known, now); err != nil {
+	if err := amend.SignBeside(d, keytest.Eve(), known, now); err != nil {
 		t.Fatal(err)
 	}
 	by := l.SignedBy()
-	for _, k := range []key.Private{keytest.Alice, keytest.Eve} {
+	for _, k := range []key.Private{keytest.Alice(), keytest.Eve()} {
 		if !slices.Contains(by, k.Public().Fingerprint().String()) {
 			t.Errorf("%q has no %v", by, k.Public().Fingerprint())
 		}
@@ -291,7 +291,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			_, l := project(t, dir, "", keytest.Alice)
+			_, l := project(t, dir, "", keytest.Alice())
 			c := change(t, dir)
 			test.change(c, dir)
 			_, _, err := c.Embed(t.Context(), test.document, "text/plain", []byte("x"))
@@ -301,7 +301,7 @@ func TestRefused(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, "gone")); err == nil {
 				return
 			}
-			if b := signers(t, dir, keytest.Alice); b.ID != l.ID {
+			if b := signers(t, dir, keytest.Alice()); b.ID != l.ID {
 				t.Error("the manifest is another one")
 			}
 		})

@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "rewrite testdata")
 var created = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice is trusted, Eve is not.
-var alice, eve = keytest.Alice, keytest.Eve
+var alice, eve = keytest.Alice(), keytest.Eve()
 
 func trustIn(t testing.TB, more string) *exam.Trust {
 	return examtest.Trust(t, created, examtest.ByAlice+more)

@@ -209,7 +209,7 @@ func TestChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Sign(keytest.Alice, now); err != nil {
+	if err := l.Sign(keytest.Alice(), now); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(f.Dir, ".ai/bundles/acme/a/manifest.yaml")
@@ -227,7 +227,7 @@ func TestChanged(t *testing.T) {
 	if fault.CodeOf(err) != fault.Integrity || !strings.Contains(err.Error(), `"README.md" differs from the manifest of "acme/a"`) {
 		t.Error(err)
 	}
-	o := bundle.VerifyOptions{Signers: []key.Public{keytest.Alice.Public()}, Now: now}
+	o := bundle.VerifyOptions{Signers: []key.Public{keytest.Alice().Public()}, Now: now}
 	if _, err := found.Import(t.Context(), s, o, func(r io.Reader) io.Reader { return r }); fault.CodeOf(err) != fault.Integrity {
 		t.Error(err)
 	}

@@ -33,7 +33,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var alice, eve = keytest.Alice, keytest.Eve
+var alice, eve = keytest.Alice(), keytest.Eve()
 
 func options() bundle.VerifyOptions {
 	return bundle.VerifyOptions{Signers: []key.Public{alice.Public()}, Now: noon}

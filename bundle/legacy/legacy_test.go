@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "rewrite testdata")
 
 var noon = time.Date(2026, 2, 15, 5, 39, 45, 0, time.UTC)
 
-var alice, eve = keytest.Alice, keytest.Eve
+var alice, eve = keytest.Alice(), keytest.Eve()
 
 const accept = "  \"bundle:**\": {keys: [alice], accept: [v1, v2]}\n  \"tool:**\": {keys: [alice], accept: [v1, v2]}\n" +
 	"  \"directive:**\": {keys: [alice], accept: [v1, v2]}\n  \"knowledge:**\": {keys: [alice], accept: [v1, v2]}\n"

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite testdata")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var alice, eve = keytest.Alice, keytest.Eve
+var alice, eve = keytest.Alice(), keytest.Eve()
 
 // demo is a bundle of one file.
 func demo(t testing.TB, version string) *bundle.Bundle {

@@ -69,7 +69,7 @@ func newBundle(t *testing.T, version, text string, keys ...key.Private) *made {
 
 func (m *made) push(t *testing.T, p *oci.Place, tag string) *oci.Pushed {
 	t.Helper()
-	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, manifest.SignerKey{Public: keytest.Alice.Public(), Owner: "Alice"})
+	done, err := Push(t.Context(), p, tag, m.Bundle, &m.files, manifest.SignerKey{Public: keytest.Alice().Public(), Owner: "Alice"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,16 +131,16 @@ func place(t *testing.T) (*ocitest.Registry, *oci.Place) {
 func TestPull(t *testing.T) {
 	t.Parallel()
 	_, p := place(t)
-	b := newBundle(t, "1.0.0", "text", keytest.Alice)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice())
 	first := b.push(t, p, "1.0.0")
-	if err := b.Sign(keytest.Bob, noon); err != nil {
+	if err := b.Sign(keytest.Bob(), noon); err != nil {
 		t.Fatal(err)
 	}
-	two := newUser(t, p, 2, keytest.Alice, keytest.Bob)
+	two := newUser(t, p, 2, keytest.Alice(), keytest.Bob())
 	if _, err := two.pull("1.0.0"); err == nil || two.has(b.ID) {
 		t.Errorf("one signature of two is enough: %v", err)
 	}
-	alice := keytest.Alice.Public().Fingerprint()
+	alice := keytest.Alice().Public().Fingerprint()
 	b.Signatures = slices.DeleteFunc(b.Signatures, func(l sign.Line) bool { return l.Key == alice }) // what the second signer has
 	if again := b.push(t, p, "1.0.0"); again.Digest != first.Digest {
 		t.Errorf("signing makes %s of %s", again.Digest, first.Digest)
@@ -170,9 +170,9 @@ func TestPull(t *testing.T) {
 func TestStranger(t *testing.T) {
 	t.Parallel()
 	d, p := place(t)
-	b := newBundle(t, "1.0.0", "text", keytest.Alice)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice())
 	b.push(t, p, "1.0.0")
-	u := newUser(t, p, 1, keytest.Eve)
+	u := newUser(t, p, 1, keytest.Eve())
 	d.Sent = 0
 	_, err := u.pull("1.0.0")
 	no, ok := errors.AsType[*bundle.NotAdmittedError](err)
@@ -188,7 +188,7 @@ func TestStranger(t *testing.T) {
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	_, p := place(t)
-	b := newBundle(t, "1.0.0", "text", keytest.Alice)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice())
 	body, err := b.Body()
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestLeft(t *testing.T) {
 	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files, Attachments: []format.Attachment{junk}}, "junk"); err != nil {
 		t.Fatal(err)
 	}
-	u := newUser(t, p, 1, keytest.Alice)
+	u := newUser(t, p, 1, keytest.Alice())
 	_, err = u.pull("junk")
 	if f := fault.Of(err); f.Code != fault.Unsigned || len(f.Why) != 1 || !strings.HasPrefix(f.Why[0], "signatures left out: sha256:") || !strings.Contains(f.Why[0], "line 1 is not a signature line") {
 		t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
@@ -215,10 +215,10 @@ func TestLeft(t *testing.T) {
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	d, p := place(t)
-	old, next := newBundle(t, "1.0.0", "old", keytest.Alice), newBundle(t, "1.1.0", "next", keytest.Alice)
+	old, next := newBundle(t, "1.0.0", "old", keytest.Alice()), newBundle(t, "1.1.0", "next", keytest.Alice())
 	first := old.push(t, p, "1.0.0")
 	old.push(t, p, "stable")
-	u := newUser(t, p, 1, keytest.Alice)
+	u := newUser(t, p, 1, keytest.Alice())
 	if _, err := u.pull("stable"); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestMoves(t *testing.T) {
 		t.Errorf("a pull of another version: %v", err)
 	}
 	// Nor does a version change.
-	other := newBundle(t, "1.0.0", "another", keytest.Alice)
+	other := newBundle(t, "1.0.0", "another", keytest.Alice())
 	if _, err := Push(t.Context(), p, "1.0.0", other.Bundle, &other.files); fault.CodeOf(err) != fault.Conflict || d.Tags["1.0.0"] != first.Digest {
 		t.Errorf("a push of another bundle: %v", err)
 	}
@@ -269,7 +269,7 @@ func TestMoves(t *testing.T) {
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	d, p := place(t)
-	b := newBundle(t, "1.0.0", "first", keytest.Alice)
+	b := newBundle(t, "1.0.0", "first", keytest.Alice())
 	b.push(t, p, "old")
 	image := []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`)
 	at := format.Sum(image)
@@ -317,7 +317,7 @@ func TestNewest(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	_, p := place(t)
-	b := newBundle(t, "1.0.0", "text", keytest.Alice)
+	b := newBundle(t, "1.0.0", "text", keytest.Alice())
 	body, err := b.Body()
 	if err != nil {
 		t.Fatal(err)

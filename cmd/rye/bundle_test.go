@@ -252,7 +252,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Bundle = read
-	change := &amend.Change{Bundle: l, Verify: v.Options, Key: keytest.Eve, Store: b.OpenStore}
+	change := &amend.Change{Bundle: l, Verify: v.Options, Key: keytest.Eve(), Store: b.OpenStore}
 	if err := change.WriteSignatures(t.Context()); err != nil {
 		t.Error(err)
 	}

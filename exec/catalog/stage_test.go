@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
-var alice = catalog.Key{Private: keytest.Alice, Now: func() time.Time { return projecttest.Noon }}
+var alice = catalog.Key{Private: keytest.Alice(), Now: func() time.Time { return projecttest.Noon }}
 
 // The client compares by the same digest.
 func TestDefinitionIsTheClients(t *testing.T) {

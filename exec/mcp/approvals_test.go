@@ -244,7 +244,7 @@ func TestThreadWaits(t *testing.T) {
 	s := serve(t)
 	s.p.Write(".ai/directives/acme/greeting.md", strings.Replace(strings.ReplaceAll(asking, "asking", "greeting"), "    <limits",
 		"    <permissions><execute><tool>acme/*</tool></execute></permissions>\n    <limits", 1))
-	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/greeting"}, keytest.Alice)
+	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/greeting"}, keytest.Alice())
 	s.lock()
 	s.policy(asksAll)
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn {

@@ -204,7 +204,7 @@ func TestLists(t *testing.T) {
 		t.Error(got)
 	}
 	s.p.Write(".ai/tools/acme/greeter.star", strings.Replace(greet, "VERSION", "1.0.0", 1))
-	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/greeter"}, keytest.Alice)
+	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/greeter"}, keytest.Alice())
 	s.p.Remove(".ai/tools/acme/greet.star")
 	s.p.Remove(".ai/directives")
 	s.p.Remove(".ai/knowledge/acme/note00.md")
@@ -295,7 +295,7 @@ func TestArguments(t *testing.T) {
 func TestOutputs(t *testing.T) {
 	s := serve(t)
 	s.p.Write(".ai/directives/acme/asking.md", strings.Replace(asking, "</directive>", `<outputs><output name="answer" type="string">A</output></outputs></directive>`, 1))
-	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/asking"}, keytest.Alice)
+	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/asking"}, keytest.Alice())
 	s.lock()
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn {
 		return modeltest.Turn{Calls: []provider.ToolCall{{ID: "c", Name: "directive_return", Input: object{"answer": "tall"}}}}

@@ -115,20 +115,20 @@ func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*
 	s := &served{t: t, p: projecttest.Signed(t), models: modeltest.New(t), ended: make(chan error, 1), changed: make(chan string, 100)}
 	t.Cleanup(func() { writable(s.p.Home) })
 	s.p.Write(".git/HEAD", "")
-	s.must(key.OpenDir(filepath.Join(s.p.Home, ".ai", "keys")).Add("alice", keytest.Alice, ""))
+	s.must(key.OpenDir(filepath.Join(s.p.Home, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
 	s.edit("1.0.0")
 	s.p.Write(".ai/tools/acme/echo.yaml", echo)
-	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/echo"}, keytest.Alice)
+	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/echo"}, keytest.Alice())
 	for i := range 12 {
 		id := fmt.Sprintf("note%02d", i)
 		s.p.Write(".ai/knowledge/acme/"+id+".md", "---\nid: "+id+"\ntitle: "+strings.Repeat("A long title ", 20)+
 			"\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n")
-		s.p.Sign(model.Ref{Kind: "knowledge", ID: "acme/" + id}, keytest.Alice)
+		s.p.Sign(model.Ref{Kind: "knowledge", ID: "acme/" + id}, keytest.Alice())
 	}
 	s.p.Write(".ai/directives/acme/asking.md", asking)
-	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/asking"}, keytest.Alice)
+	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/asking"}, keytest.Alice())
 	s.p.Write(".ai/tools/acme/providers/local.yaml", strings.Replace(s.models.Item("local"), "category: rye/agent/providers", "category: acme/providers", 1))
-	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/providers/local"}, keytest.Alice)
+	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/providers/local"}, keytest.Alice())
 	s.lock()
 	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn, Tools: tools})
 	fromClient, toServer := io.Pipe()
@@ -188,14 +188,14 @@ func writable(dir string) {
 func (s *served) edit(version string) {
 	s.t.Helper()
 	s.p.Write(".ai/tools/acme/greet.star", strings.Replace(greet, "VERSION", version, 1))
-	s.p.Sign(greetRef, keytest.Alice)
+	s.p.Sign(greetRef, keytest.Alice())
 }
 
 // policy adds lines to the user's policy.
 func (s *served) policy(more string) {
 	s.t.Helper()
 	path := filepath.Join(s.p.Home, ".ai", "policy.yaml")
-	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", keytest.Alice.Public(), more)
+	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", keytest.Alice().Public(), more)
 	s.must(os.WriteFile(path, []byte(text), 0o600))
 }
 

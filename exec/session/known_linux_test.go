@@ -78,11 +78,11 @@ func TestRemembers(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(p.Dir, ".ai", "config")))
 	works("without that")
 
-	must(t, p.policy("\nrevoked:\n  \"key:"+keytest.Alice.Public().Fingerprint().String()+"\": {reason: lost}\n"))
+	must(t, p.policy("\nrevoked:\n  \"key:"+keytest.Alice().Public().Fingerprint().String()+"\": {reason: lost}\n"))
 	refused("with a revoked key", fault.Revoked)
 	must(t, p.policy(""))
 	works("with the key again")
-	must(t, p.policyFile("rye: policy/2\n\nkeys:\n  alice: {key: "+keytest.Alice.Public().String()+", expires: "+now.Add(time.Hour).UTC().Format(time.RFC3339)+"}\n\nnames:\n  \"**\": {keys: [alice]}\n"))
+	must(t, p.policyFile("rye: policy/2\n\nkeys:\n  alice: {key: "+keytest.Alice().Public().String()+", expires: "+now.Add(time.Hour).UTC().Format(time.RFC3339)+"}\n\nnames:\n  \"**\": {keys: [alice]}\n"))
 	works("before the key expires")
 	now = now.Add(2 * time.Hour)
 	refused("after it expired", fault.Expired)

@@ -42,7 +42,7 @@ func newProject(dir string) (*project, error) {
 	p := &project{workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"), Store: at("store"), State: at("state"), Cache: at("cache")}}
 	return p, errors.Join(
 		p.write("rye.yaml", ""), p.write(".git/HEAD", ""), p.policy(""),
-		key.OpenDir(filepath.Join(p.User.Path, ".ai", "keys")).Add("alice", keytest.Alice, ""),
+		key.OpenDir(filepath.Join(p.User.Path, ".ai", "keys")).Add("alice", keytest.Alice(), ""),
 		p.edit(greet))
 }
 
@@ -54,7 +54,7 @@ func (p *project) write(name, text string) error {
 
 // policy writes the user's policy, which trusts Alice, with more lines.
 func (p *project) policy(more string) error {
-	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", keytest.Alice.Public(), more)
+	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", keytest.Alice().Public(), more)
 	return p.policyFile(text)
 }
 
@@ -87,7 +87,7 @@ func (p *project) edit(text string) error {
 	if err != nil {
 		return err
 	}
-	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice, time.Now(), nil)
+	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice(), time.Now(), nil)
 	if err != nil {
 		return err
 	}

@@ -373,7 +373,7 @@ func TestUnready(t *testing.T) {
 func TestPolicyGone(t *testing.T) {
 	p := testProject(t)
 	must(t, p.lock())
-	s, err := p.open(t, session.Options{Keys: session.Keys{PEM: string(keytest.Alice.PEM())}})
+	s, err := p.open(t, session.Options{Keys: session.Keys{PEM: string(keytest.Alice().PEM())}})
 	must(t, err)
 	if got, err := greeting(t.Context(), s, "Ann"); err != nil || got != "hello, Ann" {
 		t.Fatalf("%q, %v", got, err)
@@ -410,10 +410,10 @@ func TestKeys(t *testing.T) {
 	if _, err := (session.Keys{Dir: t.TempDir()}).Open(); err == nil {
 		t.Error("an empty directory has a key")
 	}
-	locked, err := keytest.Alice.Lock("secret")
+	locked, err := keytest.Alice().Lock("secret")
 	must(t, err)
 	keys := session.Keys{Dir: t.TempDir(), PEM: string(locked), Passphrase: "secret"}
-	if k, err := keys.Signing(); err != nil || k.Public() != keytest.Alice.Public() {
+	if k, err := keys.Signing(); err != nil || k.Public() != keytest.Alice().Public() {
 		t.Error(err)
 	}
 	keys.Passphrase = "wrong"

@@ -44,10 +44,10 @@ func TestOwnTools(t *testing.T) {
 		if !by.mine {
 			b, err := os.ReadFile(policy)
 			must(t, err)
-			text := strings.Replace(string(b), "\noverride", "  bob: {key: \""+keytest.Bob.Public().String()+"\"}\n\noverride", 1)
+			text := strings.Replace(string(b), "\noverride", "  bob: {key: \""+keytest.Bob().Public().String()+"\"}\n\noverride", 1)
 			w.write("../home/.ai/policy.yaml", text+"  \"directive:acme/**\": {keys: [bob]}\n")
 			w.write(".ai/directives/"+reading+".md", items["directives/"+reading+".md"])
-			w.signAs(keytest.Bob, "directives/"+reading+".md")
+			w.signAs(keytest.Bob(), "directives/"+reading+".md")
 		}
 		r, err := w.run(t.Context(), thread.Start{})
 		if by.want == "" {

@@ -178,8 +178,8 @@ exec:
 
 names:
   "**": {keys: [alice]}
-`, keytest.Alice.Public()))
-	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice, ""))
+`, keytest.Alice().Public()))
+	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
 	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"), "tools/acme/echo.star": echo}
 	for name, text := range items {
 		all[name] = text
@@ -196,7 +196,7 @@ names:
 			names = append(names, name)
 		}
 	}
-	w.signAs(keytest.Alice, names...)
+	w.signAs(keytest.Alice(), names...)
 	self, err := os.Executable()
 	must(t, err)
 	s, err := session.Open(t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
@@ -231,7 +231,7 @@ func (w *world) workspace() *workspace.Workspace {
 }
 
 // sign has Alice sign the item in a file.
-func (w *world) sign(name string) { w.t.Helper(); w.signAs(keytest.Alice, name) }
+func (w *world) sign(name string) { w.t.Helper(); w.signAs(keytest.Alice(), name) }
 
 func (w *world) signAs(by key.Private, names ...string) {
 	w.t.Helper()

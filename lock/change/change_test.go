@@ -43,8 +43,8 @@ func TestMake(t *testing.T) {
 	if closed, ok := errors.AsType[*closure.Error](err); !ok || fault.CodeOf(err) != fault.Unsigned {
 		t.Fatalf("%v: %v", closed, err)
 	}
-	p.Sign(projecttest.Note, keytest.Alice)
-	p.Sign(projecttest.Cart, keytest.Alice)
+	p.Sign(projecttest.Note, keytest.Alice())
+	p.Sign(projecttest.Cart, keytest.Alice())
 	if b := change.PinnedBytes(t.Context(), p.Lock(), projecttest.Note); b != nil {
 		t.Errorf("without a lock: %q", b)
 	}
@@ -65,7 +65,7 @@ func TestMake(t *testing.T) {
 
 	// Signed by another key the lock is weaker.
 	p.WriteNote("\nMore.\n")
-	p.Sign(projecttest.Note, keytest.Bob)
+	p.Sign(projecttest.Note, keytest.Bob())
 	for _, check := range []bool{false, true} {
 		r, err := makeLock(t, p, change.Options{Check: check})
 		f := fault.Of(err)
@@ -102,7 +102,7 @@ func TestWriteOrder(t *testing.T) {
 	}
 	old := p.Read(file.Name)
 	p.WriteNote("\nMore.\n")
-	p.Sign(projecttest.Note, keytest.Alice)
+	p.Sign(projecttest.Note, keytest.Alice())
 	const yaml = "roots:\n  - \"**\"\n"
 
 	// A directory isn't replaced by rye.yaml.
@@ -147,7 +147,7 @@ func TestUnreadableVendor(t *testing.T) {
 		}
 		old := p.Read(file.Name)
 		p.WriteNote("\nMore.\n")
-		p.Sign(projecttest.Note, keytest.Bob)
+		p.Sign(projecttest.Note, keytest.Bob())
 		l := p.Lock()
 		if err := os.Symlink(t.TempDir(), p.At(".ai/vendor")); err != nil {
 			t.Fatal(err)
@@ -226,7 +226,7 @@ func TestSides(t *testing.T) {
 	}
 	ours := p.Read(file.Name)
 	p.WriteNote("\nMore.\n")
-	p.Sign(projecttest.Note, keytest.Bob)
+	p.Sign(projecttest.Note, keytest.Bob())
 	names := func(r *change.Result) (all []string) {
 		for _, w := range r.Weakenings {
 			all = append(all, w.Name)

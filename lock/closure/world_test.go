@@ -29,7 +29,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice and Bob are trusted.
-var alice, bob = keytest.Alice, keytest.Bob
+var alice, bob = keytest.Alice(), keytest.Bob()
 
 const (
 	base     = "system:acme/base"

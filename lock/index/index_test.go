@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var alice, bob = keytest.Alice, keytest.Bob
+var alice, bob = keytest.Alice(), keytest.Bob()
 
 func require(t testing.TB, id, versions string) Require {
 	t.Helper()

@@ -42,7 +42,7 @@ func newShop(t testing.TB) *shop {
 	dir := t.TempDir()
 	s := &shop{TB: t}
 	say := func(format string, args ...any) { s.said = append(s.said, fmt.Sprintf(format, args...)) }
-	s.o = publish.Options{Dir: dir, Shown: "dist", Name: "acme/bundles", Key: keytest.Alice,
+	s.o = publish.Options{Dir: dir, Shown: "dist", Name: "acme/bundles", Key: keytest.Alice(),
 		Finder: &find.Finder{Dir: dir, Now: now, Keep: func(c io.Closer) { t.Cleanup(func() { c.Close() }) },
 			Below: func(context.Context, string, []manifest.Require) ([]*ai.Space, []bundle.Need, error) {
 				return []*ai.Space{find.LibrarySpace()}, nil, nil
@@ -132,9 +132,9 @@ func (s *shop) index() *index.Index {
 
 func TestPublish(t *testing.T) {
 	s := newShop(t)
-	one := s.archive("one.rye", "1.0.0", "hello", keytest.Alice)
-	s.archive("old/two.tar.zst", "2.0.0", "hello", keytest.Alice)
-	s.archive(".hidden/three.rye", "3.0.0", "hello", keytest.Alice)
+	one := s.archive("one.rye", "1.0.0", "hello", keytest.Alice())
+	s.archive("old/two.tar.zst", "2.0.0", "hello", keytest.Alice())
+	s.archive(".hidden/three.rye", "3.0.0", "hello", keytest.Alice())
 	s.write(".four.rye", []byte("no archive"))
 	s.write("notes.txt", []byte("no archive"))
 	r := s.publish()
@@ -162,14 +162,14 @@ func TestRefused(t *testing.T) {
 		"no name":            {func(s *shop) { s.o.Name = "" }, fault.Validation},
 		"no directory":       {func(s *shop) { s.o.Dir = filepath.Join(s.o.Dir, "none") }, fault.Files},
 		"a file":             {func(s *shop) { s.o.Dir = filepath.Join(s.o.Dir, "one.rye") }, fault.Validation},
-		"not portable":       {func(s *shop) { s.archive("aux.rye", "2.0.0", "hello", keytest.Alice) }, fault.Validation},
-		"two of one version": {func(s *shop) { s.archive("two.rye", "1.0.0", "jello", keytest.Alice) }, fault.Ambiguous},
-		"a stranger":         {func(s *shop) { s.archive("two.rye", "2.0.0", "hello", keytest.Eve) }, fault.UntrustedKey},
+		"not portable":       {func(s *shop) { s.archive("aux.rye", "2.0.0", "hello", keytest.Alice()) }, fault.Validation},
+		"two of one version": {func(s *shop) { s.archive("two.rye", "1.0.0", "jello", keytest.Alice()) }, fault.Ambiguous},
+		"a stranger":         {func(s *shop) { s.archive("two.rye", "2.0.0", "hello", keytest.Eve()) }, fault.UntrustedKey},
 		"another name":       {func(s *shop) { s.publish(); s.o.Name = "acme/other" }, fault.Validation},
 		"a stranger's index": {func(s *shop) {
-			s.o.Key = keytest.Eve
+			s.o.Key = keytest.Eve()
 			s.publish()
-			s.o.Key = keytest.Bob
+			s.o.Key = keytest.Bob()
 		}, fault.UntrustedKey},
 		"a changed index": {func(s *shop) {
 			s.publish()
@@ -182,18 +182,18 @@ func TestRefused(t *testing.T) {
 		}, fault.Integrity},
 		"a version that became another bundle": {func(s *shop) {
 			s.publish()
-			s.archive("one.rye", "1.0.0", "jello", keytest.Alice)
+			s.archive("one.rye", "1.0.0", "jello", keytest.Alice())
 		}, fault.Rollback},
 		"one that comes back as another bundle": {func(s *shop) {
 			s.publish()
 			s.remove("one.rye")
 			s.publish()
-			s.archive("one.rye", "1.0.0", "jello", keytest.Alice)
+			s.archive("one.rye", "1.0.0", "jello", keytest.Alice())
 		}, fault.Rollback},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
-			s.archive("one.rye", "1.0.0", "hello", keytest.Alice)
+			s.archive("one.rye", "1.0.0", "hello", keytest.Alice())
 			test.change(s)
 			s.refused(test.code)
 		})
@@ -203,9 +203,9 @@ func TestRefused(t *testing.T) {
 // All refused archives are named, and none is listed.
 func TestBroken(t *testing.T) {
 	s := newShop(t)
-	s.archive("one.rye", "1.0.0", "hello", keytest.Alice)
-	s.archive("two.rye", "2.0.0", "hello", keytest.Eve)
-	s.archive("three.rye", "3.0.0", "hello", keytest.Eve)
+	s.archive("one.rye", "1.0.0", "hello", keytest.Alice())
+	s.archive("two.rye", "2.0.0", "hello", keytest.Eve())
+	s.archive("three.rye", "3.0.0", "hello", keytest.Eve())
 	e := s.refused(fault.UntrustedKey)
 	if e.Text != "2 of 3 archives refused, and nothing was written" || len(e.Why) < 2 {
 		t.Errorf("%q, %q", e.Text, e.Why)
@@ -218,7 +218,7 @@ func TestBroken(t *testing.T) {
 // An index that has expired is continued, with a warning that it may not be used.
 func TestExpired(t *testing.T) {
 	s := newShop(t)
-	s.archive("one.rye", "1.0.0", "hello", keytest.Alice)
+	s.archive("one.rye", "1.0.0", "hello", keytest.Alice())
 	s.o.Expires = now.Add(time.Hour)
 	if r := s.publish(); !r.Allowed {
 		t.Errorf("%+v", r)
@@ -226,7 +226,7 @@ func TestExpired(t *testing.T) {
 	later := now.Add(2 * time.Hour)
 	s.o.Expires, s.o.Clock = time.Time{}, func() time.Time { return later }
 	s.o.Verify.Trust.Now = later
-	s.archive("two.rye", "2.0.0", "hello", keytest.Alice)
+	s.archive("two.rye", "2.0.0", "hello", keytest.Alice())
 	if r := s.publish(); r.Allowed || r.Counter != 2 || len(s.said) != 1 || !s.index().Expires.Equal(now.Add(time.Hour)) {
 		t.Errorf("%+v, %q", r, s.said)
 	}
@@ -235,7 +235,7 @@ func TestExpired(t *testing.T) {
 // Entries whose archives are elsewhere stay, unless the directory has the version itself.
 func TestRemote(t *testing.T) {
 	s := newShop(t)
-	one := s.archive("one.rye", "1.0.0", "hello", keytest.Alice)
+	one := s.archive("one.rye", "1.0.0", "hello", keytest.Alice())
 	s.publish()
 	x := s.index()
 	far := index.Entry{ID: "acme/far", Version: "1.0.0", Manifest: cas.Sum([]byte("far")), Archive: "https://example.com/far.rye", Size: 9}
@@ -243,7 +243,7 @@ func TestRemote(t *testing.T) {
 	here.Archive = "https://example.com/one.rye"
 	body, doc, err := index.Append(nil, &index.Index{Label: x.Label, Counter: 2, Entries: []index.Entry{here, far}})
 	if err == nil {
-		err = doc.Sign(keytest.Alice, now)
+		err = doc.Sign(keytest.Alice(), now)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestRemote(t *testing.T) {
 // Nothing is published if what was published before is unreadable.
 func TestNoMemory(t *testing.T) {
 	s := newShop(t)
-	s.archive("one.rye", "1.0.0", "hello", keytest.Alice)
+	s.archive("one.rye", "1.0.0", "hello", keytest.Alice())
 	if err := os.WriteFile(s.o.Journal.Path, []byte("nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice and Bob are trusted, Eve is not.
-var alice, bob, eve = keytest.Alice, keytest.Bob, keytest.Eve
+var alice, bob, eve = keytest.Alice(), keytest.Bob(), keytest.Eve()
 
 const (
 	base   = "system:acme/base"

@@ -43,7 +43,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice is trusted, with bundles and indexes; Bob with one index alone; Eve with nothing.
-var alice, bob, eve = keytest.Alice, keytest.Bob, keytest.Eve
+var alice, bob, eve = keytest.Alice(), keytest.Bob(), keytest.Eve()
 
 func trusting(t testing.TB, more string) *exam.Trust {
 	return examtest.Trust(t, noon, examtest.ByAlice+"  \"index:bobs\": {keys: [bob]}\n"+more)

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var (
 	noon       = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	alice, bob = keytest.Alice, keytest.Bob
+	alice, bob = keytest.Alice(), keytest.Bob()
 )
 
 // A world is a store, the objects of a lock, and the directory.

@@ -21,7 +21,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var alice, bob, eve = keytest.Alice, keytest.Bob, keytest.Eve
+var alice, bob, eve = keytest.Alice(), keytest.Bob(), keytest.Eve()
 
 // side is a policy in which $alice, $bob and $eve stand for their keys.
 func side(t testing.TB, text string) policy.Side {

@@ -50,7 +50,7 @@ func TestSubject(t *testing.T) {
 // A file goes through all that can be said of it, each refusal with the commands that help.
 func TestSignAndVerify(t *testing.T) {
 	s := subject(t, "a b.py", "tool:t")
-	alice := &signing.Signer{Key: keytest.Alice, At: now, Now: now}
+	alice := &signing.Signer{Key: keytest.Alice(), At: now, Now: now}
 	plain := []byte("print(1)\n")
 	for _, c := range []struct {
 		name, rule string
@@ -65,11 +65,11 @@ func TestSignAndVerify(t *testing.T) {
 		{name: "too few", rule: "keys: [alice, bob], threshold: 2", signers: []*signing.Signer{alice}, code: fault.BelowThreshold, trust: "refused",
 			hint: "rye sign 'a b.py' --as tool:t --key OTHER"},
 		{name: "excepted", rule: "keys: [alice], except: [t]", signers: []*signing.Signer{alice}, code: fault.Policy, trust: "refused", hint: "rye trust check tool:t"},
-		{name: "of a stranger", rule: "keys: [bob]", signers: []*signing.Signer{{Key: keytest.Eve, At: now, Now: now}}, code: fault.UntrustedKey, trust: "refused",
+		{name: "of a stranger", rule: "keys: [bob]", signers: []*signing.Signer{{Key: keytest.Eve(), At: now, Now: now}}, code: fault.UntrustedKey, trust: "refused",
 			hint: "rye docs keys"},
-		{name: "v1", rule: "keys: [alice]", signers: []*signing.Signer{{Key: keytest.Alice, V1: true, At: now, Now: now}}, code: fault.Policy, trust: "refused",
+		{name: "v1", rule: "keys: [alice]", signers: []*signing.Signer{{Key: keytest.Alice(), V1: true, At: now, Now: now}}, code: fault.Policy, trust: "refused",
 			hint: "rye trust add alice --names '**' --accept v1"},
-		{name: "v1 that is accepted", rule: "keys: [alice], accept: [v1, v2]", signers: []*signing.Signer{{Key: keytest.Alice, V1: true, At: now, Now: now}},
+		{name: "v1 that is accepted", rule: "keys: [alice], accept: [v1, v2]", signers: []*signing.Signer{{Key: keytest.Alice(), V1: true, At: now, Now: now}},
 			code: fault.Policy, trust: "refused", hint: "rye sign --upgrade --all"},
 		{name: "changed", rule: "keys: [alice]", signers: []*signing.Signer{alice}, edit: "print(2)", code: fault.Integrity, trust: "refused", hint: "rye sign 'a b.py' --as tool:t"},
 	} {
@@ -103,25 +103,25 @@ func TestSignAndVerify(t *testing.T) {
 // A v1 signature becomes one of v2 where the policy accepts it.
 func TestUpgrade(t *testing.T) {
 	s := subject(t, "t.py", "tool:t")
-	v1 := &signing.Signer{Key: keytest.Alice, V1: true, At: now, Now: now}
+	v1 := &signing.Signer{Key: keytest.Alice(), V1: true, At: now, Now: now}
 	first, err := v1.Sign(s, []byte("print(1)\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	sign := func(k *signing.Signer) (*signing.Signed, error) { return k.Sign(s, first.Bytes) }
-	if _, err := sign(&signing.Signer{Key: keytest.Bob, At: now, Now: now}); fault.CodeOf(err) != fault.Validation || !strings.Contains(fault.Of(err).Hint[0], "--upgrade") {
+	if _, err := sign(&signing.Signer{Key: keytest.Bob(), At: now, Now: now}); fault.CodeOf(err) != fault.Validation || !strings.Contains(fault.Of(err).Hint[0], "--upgrade") {
 		t.Errorf("signed in v2 without upgrade: %v", err)
 	}
-	if _, err := sign(&signing.Signer{Key: keytest.Alice, Upgrade: true, At: now, Now: now}); fault.CodeOf(err) != fault.Policy {
+	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now}); fault.CodeOf(err) != fault.Policy {
 		t.Errorf("without a policy: %v", err)
 	}
-	if _, err := sign(&signing.Signer{Key: keytest.Alice, Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [alice]")}); fault.CodeOf(err) != fault.Policy {
+	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [alice]")}); fault.CodeOf(err) != fault.Policy {
 		t.Errorf("a policy that accepts v2 alone: %v", err)
 	}
-	if _, err := sign(&signing.Signer{Key: keytest.Alice, Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [bob], accept: [v1, v2]")}); fault.CodeOf(err) != fault.Policy {
+	if _, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [bob], accept: [v1, v2]")}); fault.CodeOf(err) != fault.Policy {
 		t.Errorf("of a key without a rule: %v", err)
 	}
-	up, err := sign(&signing.Signer{Key: keytest.Alice, Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [alice], accept: [v1, v2]")})
+	up, err := sign(&signing.Signer{Key: keytest.Alice(), Upgrade: true, At: now, Now: now, Trust: trusting(t, "keys: [alice], accept: [v1, v2]")})
 	if err != nil || !up.Allowed || up.Format != "v2" || up.Replaced != 0 {
 		t.Fatalf("%+v, %v", up, err)
 	}
@@ -143,7 +143,7 @@ func TestSignFile(t *testing.T) {
 		}
 	}
 	write("print(1)\n")
-	k := &signing.Signer{Key: keytest.Alice, At: now, Now: now}
+	k := &signing.Signer{Key: keytest.Alice(), At: now, Now: now}
 	s := signing.Subject{Subject: exam.Subject{Name: "tool:t", Style: sign.Hash}, File: path}
 	file, err := osfile.OpenRegular(path)
 	if err != nil {

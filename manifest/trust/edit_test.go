@@ -24,7 +24,7 @@ func twoKeys(t *testing.T, more string) *policy.Policy {
 	t.Helper()
 	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q, owner: Alice}\n  bob: {key: %q, owner: Bob}\n\n"+
 		"names:\n  \"**\": {keys: [alice], except: [\"rye/**\"]}\n  \"acme/**\": {keys: [alice, bob], threshold: 2}\n%s",
-		keytest.Alice.Public(), keytest.Bob.Public(), more))
+		keytest.Alice().Public(), keytest.Bob().Public(), more))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +42,8 @@ func TestEdit(t *testing.T) {
 	}
 	refused := errors.New("no")
 	for _, e := range []trust.Edit{
-		{Change: add("alice", keytest.Alice), Approve: func(trust.Change) error { return refused }},
-		{Change: add("alice", keytest.Alice), Approve: agree, Commit: func() error { return refused }},
+		{Change: add("alice", keytest.Alice()), Approve: func(trust.Change) error { return refused }},
+		{Change: add("alice", keytest.Alice()), Approve: agree, Commit: func() error { return refused }},
 	} {
 		if _, err := e.Apply(t.Context(), path, "user", nine); !errors.Is(err, refused) {
 			t.Errorf("%v", err)
@@ -52,7 +52,7 @@ func TestEdit(t *testing.T) {
 			t.Error("a refused change was written")
 		}
 	}
-	c, err := trust.Edit{Change: add("alice", keytest.Alice), Approve: agree}.Apply(t.Context(), path, "user", nine)
+	c, err := trust.Edit{Change: add("alice", keytest.Alice()), Approve: agree}.Apply(t.Context(), path, "user", nine)
 	if err != nil || len(c.Changes) != 1 || c.Changes[0].Entry != "alice" || c.Unsigned {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -64,12 +64,12 @@ func TestEdit(t *testing.T) {
 	if again, err := same.Apply(t.Context(), path, "user", nine); err != nil || len(again.Changes) != 0 || again.ID != c.ID {
 		t.Errorf("%+v, %v", again, err)
 	}
-	_, err = trust.Edit{Change: add("no name", keytest.Bob), Approve: agree}.Apply(t.Context(), path, "user", nine)
+	_, err = trust.Edit{Change: add("no name", keytest.Bob()), Approve: agree}.Apply(t.Context(), path, "user", nine)
 	if fault.CodeOf(err) != fault.Validation || !strings.HasPrefix(err.Error(), "the policy would be invalid: ") {
 		t.Errorf("%v", err)
 	}
 	// Another process writes between the question and the answer.
-	other := trust.Edit{Change: add("bob", keytest.Bob), Approve: func(trust.Change) error { return os.WriteFile(path, nil, 0o600) }}
+	other := trust.Edit{Change: add("bob", keytest.Bob()), Approve: func(trust.Change) error { return os.WriteFile(path, nil, 0o600) }}
 	if _, err := other.Apply(t.Context(), path, "user", nine); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("%v", err)
 	}
@@ -92,14 +92,14 @@ func TestAddition(t *testing.T) {
 		second bool
 		err    string
 	}{
-		{name: "a new key", add: trust.Addition{Key: policy.Key{Name: "eve", Owner: "Eve", Public: keytest.Eve.Public()}, Names: []string{"x/**"}, Accept: "v1"},
+		{name: "a new key", add: trust.Addition{Key: policy.Key{Name: "eve", Owner: "Eve", Public: keytest.Eve().Public()}, Names: []string{"x/**"}, Accept: "v1"},
 			as: "eve", rule: "keys: [eve], threshold: 1, accept: [v1, v2]"},
-		{name: "a name that is taken", add: trust.Addition{Key: policy.Key{Name: "bob", Owner: "Bob", Public: keytest.Eve.Public()}, Names: []string{"x/**"}},
+		{name: "a name that is taken", add: trust.Addition{Key: policy.Key{Name: "bob", Owner: "Bob", Public: keytest.Eve().Public()}, Names: []string{"x/**"}},
 			as: "bob-2", rule: "keys: [bob-2], threshold: 1", second: true},
-		{name: "another owner's name", add: trust.Addition{Key: policy.Key{Name: "bob", Owner: "Eve", Public: keytest.Eve.Public()}}, err: `the policy calls another key "bob"`},
-		{name: "a known key", add: trust.Addition{Key: policy.Key{Name: "b", Owner: "Bob", Public: keytest.Bob.Public(), Expires: nine}, Names: []string{"x/**"}},
+		{name: "another owner's name", add: trust.Addition{Key: policy.Key{Name: "bob", Owner: "Eve", Public: keytest.Eve().Public()}}, err: `the policy calls another key "bob"`},
+		{name: "a known key", add: trust.Addition{Key: policy.Key{Name: "b", Owner: "Bob", Public: keytest.Bob().Public(), Expires: nine}, Names: []string{"x/**"}},
 			as: "bob", rule: "keys: [bob], threshold: 1"},
-		{name: "too many", add: trust.Addition{Key: policy.Key{Name: "eve", Public: keytest.Eve.Public()}, Names: []string{"x/**"}, Threshold: &two}, err: "expected a threshold from 1 to 1"},
+		{name: "too many", add: trust.Addition{Key: policy.Key{Name: "eve", Public: keytest.Eve().Public()}, Names: []string{"x/**"}, Threshold: &two}, err: "expected a threshold from 1 to 1"},
 	} {
 		after, second, err := c.add.To(p)
 		if c.err != "" {
@@ -123,7 +123,7 @@ func TestAddition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := []trust.KeyState{trust.StateOf("mine", keytest.Alice.Public(), policy.Side{Policy: p}, nine)}
+	own := []trust.KeyState{trust.StateOf("mine", keytest.Alice().Public(), policy.Side{Policy: p}, nine)}
 	if lost := add.Losses(own, p, after); !slices.Equal(lost, []trust.Loss{{Key: "alice", Names: "x/**", Rule: "**"}}) {
 		t.Errorf("%+v", lost)
 	}
@@ -131,8 +131,8 @@ func TestAddition(t *testing.T) {
 
 func TestKeyStates(t *testing.T) {
 	dir := key.OpenDir(filepath.Join(t.TempDir(), "keys"))
-	side := policy.Side{Policy: twoKeys(t, fmt.Sprintf("revoked:\n  \"key:%s\": {}\n", keytest.Bob.Public().Fingerprint()))}
-	for name, k := range map[string]key.Private{"default": keytest.Alice, "b": keytest.Bob, "e": keytest.Eve} {
+	side := policy.Side{Policy: twoKeys(t, fmt.Sprintf("revoked:\n  \"key:%s\": {}\n", keytest.Bob().Public().Fingerprint()))}
+	for name, k := range map[string]key.Private{"default": keytest.Alice(), "b": keytest.Bob(), "e": keytest.Eve()} {
 		if err := dir.Add(name, k, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestKeyStates(t *testing.T) {
 }
 
 func TestHandover(t *testing.T) {
-	alice := keytest.Alice
+	alice := keytest.Alice()
 	old, err := twoKeys(t, "").SetDates("alice", time.Time{}, nine.AddDate(0, -1, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestHandover(t *testing.T) {
 	}{
 		{"two rules", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default"}, fault.Ambiguous, 0, ""},
 		{"another rule", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "x"}, fault.NotFound, 0, ""},
-		{"no rule", twoKeys(t, ""), trust.Handover{Old: keytest.Eve.Public(), Kept: "default"}, fault.NotFound, 0, ""},
+		{"no rule", twoKeys(t, ""), trust.Handover{Old: keytest.Eve().Public(), Kept: "default"}, fault.NotFound, 0, ""},
 		{"one of two", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "acme/**"}, "", 1, "default-2"},
 		{"alone", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**", To: "new"}, "", 0, "new"},
 		{"a bad name", twoKeys(t, ""), trust.Handover{Old: alice.Public(), Kept: "default", Rule: "**", To: "A B"}, fault.Validation, 0, "A B"},
@@ -186,8 +186,8 @@ func TestHandover(t *testing.T) {
 		if err != nil || others != c.others || step.Key.Name != c.to {
 			t.Errorf("%s: %+v, %d, %v", c.name, step, others, err)
 		}
-		file, id, err := c.h.Document(step, alice, keytest.Eve, nine)
-		if err != nil || id.IsZero() || !strings.Contains(string(file), keytest.Eve.Public().String()) {
+		file, id, err := c.h.Document(step, alice, keytest.Eve(), nine)
+		if err != nil || id.IsZero() || !strings.Contains(string(file), keytest.Eve().Public().String()) {
 			t.Errorf("%s: %s, %v", c.name, file, err)
 		}
 	}

@@ -47,7 +47,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := Read(write(t, "rye: policy/2\n\nkeys:\n  eve: {key: \""+keytest.Eve.Public().String()+"\"}\n"), "project")
+	own, err := Read(write(t, "rye: policy/2\n\nkeys:\n  eve: {key: \""+keytest.Eve().Public().String()+"\"}\n"), "project")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestDescribe(t *testing.T) {
 func TestListsRefused(t *testing.T) {
 	lost := errors.New("no state directory")
 	k := Lists{Dir: t.TempDir(), Err: lost, Clock: time.Now, Now: time.Now, Why: "--offline"}
-	text := "rye: policy/2\n\nkeys:\n  alice: {key: \"" + keytest.Alice.Public().String() + "\"}\n\nlists:\n  acme: {from: \"https://acme.example/list.yaml\", key: alice, max-age: \"7d\"}\n"
+	text := "rye: policy/2\n\nkeys:\n  alice: {key: \"" + keytest.Alice().Public().String() + "\"}\n\nlists:\n  acme: {from: \"https://acme.example/list.yaml\", key: alice, max-age: \"7d\"}\n"
 	au, err := Read(write(t, text), "user")
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestReader(t *testing.T) {
 	if read().Side.Policy != first.Side.Policy {
 		t.Error("the same file was parsed twice")
 	}
-	changed := []byte("rye: policy/2\n\nkeys:\n  eve: {key: \"" + keytest.Eve.Public().String() + "\"}\n")
+	changed := []byte("rye: policy/2\n\nkeys:\n  eve: {key: \"" + keytest.Eve().Public().String() + "\"}\n")
 	if err := os.WriteFile(path, changed, 0o600); err != nil {
 		t.Fatal(err)
 	}

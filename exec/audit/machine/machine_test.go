@@ -158,7 +158,7 @@ func TestPredicate(t *testing.T) {
 // A kept voucher counts only for its machine, in a whole file.
 func TestEnroll(t *testing.T) {
 	empty := t.TempDir()
-	if _, err := Enroll(empty, key.Public{}, "", keytest.Alice, time.Time{}); fault.CodeOf(err) != fault.Parsing {
+	if _, err := Enroll(empty, key.Public{}, "", keytest.Alice(), time.Time{}); fault.CodeOf(err) != fault.Parsing {
 		t.Errorf("a machine without a key: %v", err)
 	}
 	if left, err := os.ReadDir(empty); err != nil || len(left) != 0 {

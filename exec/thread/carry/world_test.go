@@ -107,8 +107,8 @@ func newWorld(t testing.TB, items map[string]string) *world {
 		Store: at("store"), State: at("state"), Cache: at("cache")}}
 	w.write(".git/HEAD", "")
 	w.write("rye.yaml", "")
-	w.write("../home/.ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\noverride:\n  - \"tool:rye/agent/**\"\n\nnames:\n  \"**\": {keys: [alice]}\n", keytest.Alice.Public()))
-	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice, ""))
+	w.write("../home/.ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\noverride:\n  - \"tool:rye/agent/**\"\n\nnames:\n  \"**\": {keys: [alice]}\n", keytest.Alice().Public()))
+	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
 	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"), "tools/acme/echo.star": tool("read"), "tools/acme/mark.star": tool("write"),
 		"directives/acme/asking.md": asking("acme/echo")}
 	for name, text := range items {
@@ -169,7 +169,7 @@ func (w *world) sign(name string) {
 	must(w.t, err)
 	subject, _, err := items.Admit.Subject(w.t.Context(), it)
 	must(w.t, err)
-	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice, time.Now(), nil)
+	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice(), time.Now(), nil)
 	must(w.t, err)
 	w.write(".ai/"+name, string(signed))
 }

@@ -78,11 +78,11 @@ exec:
 
 names:
   "**": {keys: [alice]}
-`, keytest.Alice.Public())
+`, keytest.Alice().Public())
 	w.write(".git/HEAD", "")
 	w.write("rye.yaml", "")
 	w.write("../home/.ai/policy.yaml", policy)
-	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice, ""))
+	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
 	for id, text := range items {
 		w.write(".ai/tools/"+id+".yaml", text)
 	}
@@ -125,7 +125,7 @@ func (w *world) sign(ref model.Ref) {
 	must(w.t, err)
 	subject, _, err := items.Admit.Subject(w.t.Context(), it)
 	must(w.t, err)
-	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice, time.Now(), nil)
+	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice(), time.Now(), nil)
 	must(w.t, err)
 	w.write(".ai/tools/"+ref.ID+".yaml", string(signed))
 }

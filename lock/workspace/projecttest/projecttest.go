@@ -44,7 +44,7 @@ type Project struct {
 func New(t testing.TB) *Project {
 	p := &Project{t, t.TempDir(), t.TempDir()}
 	p.write(p.Home, ".ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n",
-		keytest.Alice.Public(), keytest.Bob.Public()))
+		keytest.Alice().Public(), keytest.Bob().Public()))
 	p.Write(workspace.MarkerFile, "")
 	p.WriteNote("")
 	p.Write(CartFile, `__version__ = "1.0.0"
@@ -61,8 +61,8 @@ __tool_description__ = "Fill the cart"
 // Signed makes a project whose items alice has signed.
 func Signed(t testing.TB) *Project {
 	p := New(t)
-	p.Sign(Note, keytest.Alice)
-	p.Sign(Cart, keytest.Alice)
+	p.Sign(Note, keytest.Alice())
+	p.Sign(Cart, keytest.Alice())
 	return p
 }
 

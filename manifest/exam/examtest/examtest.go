@@ -15,7 +15,7 @@ import (
 func Trust(t testing.TB, now time.Time, names string) *exam.Trust {
 	t.Helper()
 	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n%s",
-		keytest.Alice.Public(), keytest.Bob.Public(), names))
+		keytest.Alice().Public(), keytest.Bob().Public(), names))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,22 @@ package keytest
 import (
 	"bytes"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// Alice and Bob are trusted in most tests, Eve never is.
-var Alice, Bob, Eve = Seeded(1), Seeded(2), Seeded(3)
+// Alice and Bob are trusted in most tests, Eve never is. They are functions since scripts start thousands of programs that have
+// this package in them and need no key.
+func Alice() key.Private { return alice() }
+func Bob() key.Private   { return bob() }
+func Eve() key.Private   { return eve() }
+
+var alice, bob, eve = seeded(1), seeded(2), seeded(3)
+
+func seeded(seed byte) func() key.Private {
+	return sync.OnceValue(func() key.Private { return Seeded(seed) })
+}
 
 // Seeded returns the key whose seed is 32 times a byte.
 func Seeded(seed byte) key.Private { return generate(bytes.Repeat([]byte{seed}, 32)) }
