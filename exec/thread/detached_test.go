@@ -260,6 +260,9 @@ func TestDetachedKilled(t *testing.T) {
 		if row != nil {
 			resumed += w.settled(n, row)
 		}
+		if made := w.echoed("y"); made > 1 {
+			t.Errorf("before change %d: made %d times", n, made)
+		}
 		if row != nil && row.State == registry.Completed && !row.Dead {
 			break
 		}

@@ -348,8 +348,8 @@ func (w *world) goOn(n int, ended bool) {
 			began[c.Ref]++
 		}
 	}
-	if began["tool:acme/mark"] != 1 || began["tool:acme/echo"] != 1 {
-		t.Errorf("before change %d: %v", n, began)
+	if made := w.echoed("y"); began["tool:acme/mark"] != 1 || began["tool:acme/echo"] != 1 || made > 1 {
+		t.Errorf("before change %d: %v, made %d times", n, began, made)
 	}
 	if a := w.account(id); !a.Closed && !ended {
 		t.Errorf("before change %d: %+v", n, a)

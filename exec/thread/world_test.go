@@ -110,12 +110,26 @@ config: {function: echo, params: "{params_json}"}
 input_schema: {type: object, required: [text], properties: {text: {type: string}}}
 `
 
-// functions are what tools may have the test's process do.
-func functions(*session.Session) function.Functions {
+// functions are what tools may have the test's process do: echo, whose calls are counted whatever is recorded of them.
+func functions(s *session.Session) function.Functions {
 	type said struct {
 		Text string `json:"text"`
 	}
-	return function.Functions{"echo": function.Of(nil, func(_ context.Context, _ *function.Call, s said) (any, error) { return object{"said": s.Text}, nil })}
+	return function.Functions{"echo": function.Of(nil, func(_ context.Context, _ *function.Call, said said) (any, error) {
+		f, err := os.OpenFile(filepath.Join(s.State().Path, "echoed"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		_, err = fmt.Fprintln(f, said.Text)
+		return object{"said": said.Text}, err
+	})}
+}
+
+// echoed is how often the function was called with a text, by processes that were killed too.
+func (w *world) echoed(text string) int {
+	b, _ := os.ReadFile(filepath.Join(w.paths.State.Path, "echoed"))
+	return strings.Count(string(b), text+"\n")
 }
 
 // asking is a directive with permissions, inputs and outputs.
