@@ -9,10 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	digest "github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -21,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
+	"github.com/rye-build/rye/cas/oci/spool"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -126,7 +124,8 @@ func (m *Image) Objects(ctx context.Context, objects []cas.Info, store Sink, spo
 type fetching struct {
 	*Image
 	store   Sink
-	spool   string
+	spool   string // its directory
+	layers  *spool.Spool
 	batches []cas.Batch
 	fresh   map[cas.Digest]bool
 }
@@ -187,19 +186,14 @@ func (f *fetching) all(ctx context.Context, objects []cas.Info) error {
 		return err
 	}
 	if len(need) > 0 {
-		if err := os.MkdirAll(f.spool, 0o700); err != nil {
+		if f.layers, err = spool.Take(ctx, f.spool); err != nil {
 			return err
 		}
-		turn, err := osfile.OpenLocked(ctx, filepath.Join(f.spool, "lock"), osfile.Exclusive, pullWait)
-		if err != nil {
-			return err
-		}
-		defer turn.Close()
+		defer f.layers.Release()
 		// Another process may have pulled the same meanwhile.
 		if need, err = f.needed(ctx, plan, objects); err != nil {
 			return err
 		}
-		f.sweep(time.Now())
 	}
 	f.place.progress(length(plan) - length(need))
 	return f.use(ctx, need)
@@ -232,22 +226,6 @@ func (f *fetching) needed(ctx context.Context, plan []piece, objects []cas.Info)
 		}
 	}
 	return need, nil
-}
-
-// pullWait bounds how long a pull waits for another one, which may be large and slow.
-const pullWait = 24 * time.Hour
-
-// spoolAge is how long a layer waits for the pull that goes on with it.
-const spoolAge = 7 * 24 * time.Hour
-
-// sweep removes what pulls that never went on have left.
-func (f *fetching) sweep(now time.Time) {
-	all, _ := os.ReadDir(f.spool)
-	for _, e := range all {
-		if fi, err := e.Info(); err == nil && now.Sub(fi.ModTime()) > spoolAge && format.ValidDigest("sha256:"+e.Name()) {
-			os.Remove(filepath.Join(f.spool, e.Name()))
-		}
-	}
 }
 
 // ahead is how many layers are fetched at once, or wait in the spool.
@@ -308,9 +286,7 @@ func (f *fetching) use(ctx context.Context, need []piece) error {
 	return u.commit()
 }
 
-func (f *fetching) file(d format.Descriptor) string {
-	return filepath.Join(f.spool, strings.TrimPrefix(d.SHA256, "sha256:"))
-}
+func (f *fetching) file(d format.Descriptor) string { return f.layers.Path(d.SHA256) }
 
 // fetch makes sure that a layer is in the spool, whole.
 func (f *fetching) fetch(ctx context.Context, d format.Descriptor) error {

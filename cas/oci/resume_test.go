@@ -141,29 +141,6 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestSweep: layers that no pull went on with are removed after a week, and nothing else.
-func TestSweep(t *testing.T) {
-	t.Parallel()
-	spool := t.TempDir()
-	old, fresh, other := strings.Repeat("0a", 32), strings.Repeat("0b", 32), "other"
-	for _, name := range []string{old, fresh, other} {
-		if err := os.WriteFile(filepath.Join(spool, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	now := time.Now()
-	for _, name := range []string{old, other} {
-		if err := os.Chtimes(filepath.Join(spool, name), now, now.Add(-8*24*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	(&fetching{spool: spool}).sweep(now)
-	left, err := os.ReadDir(spool)
-	if err != nil || len(left) != 2 || left[0].Name() != fresh || left[1].Name() != other {
-		t.Errorf("%v, %v", left, err)
-	}
-}
-
 // TestBroken: a layout whose files are something else.
 func TestBroken(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/ai/find"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/oci/spool"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -39,7 +40,8 @@ func rebuildables() []rebuildable {
 			return statcache.Open(path, statcache.Options{}).Clear()
 		}},
 		{"search", "the words of items, one index for each place that was searched from", "search", indexesSize, RemoveAll},
-		{"bundles", "which bundles were verified when they were created", "bundles", filesSize, RemoveAll},
+		{"bundles", "which bundles and items were verified, as long as their files look the same", "bundles", filesSize, RemoveAll},
+		{"oci", "what pulls that were cut off have fetched", "oci", spool.Size, spool.Clear},
 		{"build", "the results of build steps", "build.db", places.BuildCacheSize, func(_ context.Context, path string) error {
 			return build.OpenCache(path, nil).Clear()
 		}},
