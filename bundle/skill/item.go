@@ -15,10 +15,12 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// Dir is where the files of a skill are, beside its tool; Tool is that tool's name.
+// Dir is where the files of a skill are, beside its tool, and LicenceDir where the licences are that stood above its folder;
+// Tool is that tool's name.
 const (
-	Dir  = "_files"
-	Tool = "skill"
+	Dir        = "_files"
+	LicenceDir = "_licence"
+	Tool       = "skill"
 )
 
 // An Origin says where a skill came from.

@@ -80,12 +80,14 @@ func find(s source, archive bool) ([]*Skill, error) {
 	want := make([]bool, len(all))
 	skills := map[string]*Skill{}
 	in := make([]*Skill, len(all))
+	loose, own := licences{}, map[string]bool{}
 	for i := range all {
 		dir, ok := outermost(all[i].path, dirs)
 		if !ok {
 			if below := above[all[i].path]; below != "" { // in an archive
 				return nil, refused("prefix", all[i].path, "is no directory, and %s is below it", path.Join(below, Main))
 			}
+			loose.add(&all[i], i)
 			continue
 		}
 		sk := skills[dir]
@@ -100,8 +102,18 @@ func find(s source, archive bool) ([]*Skill, error) {
 			return nil, err
 		}
 		want[i], in[i] = true, sk
+		own[dir] = own[dir] || path.Dir(all[i].path) == dir && isLicence(&all[i])
 	}
-	if err := sizes(all, in); err != nil {
+	carried := map[*Skill][]int{}
+	for dir, sk := range skills {
+		if !own[dir] {
+			carried[sk] = loose.above(dir)
+		}
+		for _, i := range carried[sk] {
+			want[i] = true
+		}
+	}
+	if err := sizes(all, in, carried); err != nil {
 		return nil, err
 	}
 	if err := s.read(all, want); err != nil {
@@ -112,11 +124,12 @@ func find(s source, archive bool) ([]*Skill, error) {
 			sk.Files = append(sk.Files, File{Path: relative(sk.Path, all[i].path), Exec: all[i].kind == executable, Bytes: all[i].b})
 		}
 	}
-	found := make([]*Skill, 0, len(skills))
+	found, bad := make([]*Skill, 0, len(skills)), map[int]error{}
 	for _, sk := range skills {
 		if err := sk.finish(archive); err != nil {
 			return nil, err
 		}
+		sk.carry(all, carried[sk], bad)
 		found = append(found, sk)
 	}
 	slices.SortFunc(found, func(a, b *Skill) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path)) })
@@ -190,8 +203,13 @@ func BadPath(p string, err error) *fault.Error {
 }
 
 // sizes refuses skills that are too large.
-func sizes(all []entry, in []*Skill) error {
+func sizes(all []entry, in []*Skill, carried map[*Skill][]int) error {
 	files, total := map[*Skill]int{}, int64(0)
+	for _, which := range carried {
+		for _, i := range which {
+			total += all[i].size
+		}
+	}
 	for i := range all {
 		if s := in[i]; s != nil {
 			if files[s]++; files[s] > MaxFiles {

@@ -51,6 +51,8 @@ type Skill struct {
 	Path    string // of the folder, in what was imported; "." if it is that
 	Files   []File // sorted by path
 	LeftOut []string
+	// Licences are files of the nearest directory above that has some, where the skill has none of its own.
+	Licences []File
 }
 
 // A Text is what SKILL.md says.

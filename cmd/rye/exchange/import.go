@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
 	"path"
@@ -39,6 +40,7 @@ type imported struct {
 	Name      string        `json:"name"`
 	Path      string        `json:"path"` // in what was imported
 	License   string        `json:"license"`
+	Licences  []string      `json:"license_files"` // that stood above the skill's folder, and are kept beside its files
 	Tool      string        `json:"tool"`
 	Directive string        `json:"directive"`
 	Files     []string      `json:"files"`   // written, or would be; empty if all was there
@@ -58,7 +60,7 @@ func (m *importAnswer) Text(t *cli.Terminal) {
 		}
 		license := s.License
 		if license == "" {
-			license = "no licence"
+			license = cmp.Or(strings.Join(s.Licences, ", "), "no licence")
 		}
 		t.Printf("%s %s  %s and %s, %s, %s\n", verb, s.Name, s.Tool, s.Directive, fault.Count(int64(len(s.Files)), "file"), license)
 		show := func(what string, names []string) {
@@ -66,6 +68,7 @@ func (m *importAnswer) Text(t *cli.Terminal) {
 				t.Printf("  %s  %s\n", what, strings.Join(names, ", "))
 			}
 		}
+		show("licence from above its folder", s.Licences)
 		show("allowed tools", s.Touches.Tools)
 		var scripts []string
 		for _, sc := range s.Touches.Scripts {
@@ -191,7 +194,7 @@ func (c *importSkillRun) chosen(all []*skill.Skill) ([]*skill.Skill, error) {
 // plan makes the items of a skill.
 func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, from, digest string) (m imported, err error) {
 	tool, directive := skill.Refs(c.As, s.Name)
-	m = imported{Name: s.Name, Path: s.Path, License: s.License, Tool: tool.String(), Directive: directive.String(),
+	m = imported{Name: s.Name, Path: s.Path, License: s.License, Licences: []string{}, Tool: tool.String(), Directive: directive.String(),
 		Files: []string{}, Removed: []string{}, LeftOut: append([]string{}, s.LeftOut...), Touches: s.Touches()}
 	var files []tree.File
 	dir := path.Join("tools", path.Dir(tool.ID), skill.Dir)
@@ -199,9 +202,19 @@ func (c *importSkillRun) plan(ctx context.Context, w *writer, s *skill.Skill, fr
 	for _, f := range s.Files {
 		known[path.Join(dir, f.Path)] = true
 	}
+	licences := path.Join(path.Dir(dir), skill.LicenceDir)
+	for _, f := range s.Licences {
+		known[path.Join(licences, f.Path)] = true
+		m.Licences = append(m.Licences, f.Path)
+	}
 	w.begin(s.Name)
-	if err := w.only(path.Dir(dir), dir, known, &m.Removed); err != nil {
+	if err := w.only(path.Dir(dir), []string{dir, licences}, known, &m.Removed); err != nil {
 		return m, err
+	}
+	for _, f := range s.Licences {
+		if err := w.addFile(path.Join(licences, f.Path), f.Bytes, false, &m.Files); err != nil {
+			return m, err
+		}
 	}
 	for _, f := range s.Files {
 		d := cas.Sum(f.Bytes)

@@ -127,8 +127,8 @@ func (w *writer) read(p string) (*newFile, error) {
 }
 
 // only plans that files in a skill's directory that it doesn't have go: they would become part of it. Beside its own
-// directory they are refused. What no tree takes in stays.
-func (w *writer) only(dir, own string, known map[string]bool, into *[]string) error {
+// directories they are refused. What no tree takes in stays.
+func (w *writer) only(dir string, own []string, known map[string]bool, into *[]string) error {
 	err := fs.WalkDir(w.space.FS, dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func (w *writer) only(dir, own string, known map[string]bool, into *[]string) er
 			return fs.SkipDir
 		case d.IsDir() || known[p] || portable.Droppings(d.Name()) && !left:
 			return nil
-		case !left && !strings.HasPrefix(p, own+"/"):
+		case !left && !slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(p, o+"/") }):
 			return fault.New(fault.Validation, "%q is there already, and would become part of the skill", w.name(p)).Because("nothing was written").
 				On("reason", "exists").On("file", w.name(p))
 		}
