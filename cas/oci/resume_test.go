@@ -44,10 +44,9 @@ func TestCutOff(t *testing.T) {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatalf("%d: %v", i, err)
 		}
+		d.HangUp()
 		d.Mu.Lock()
 		d.Cue = nil
-		d.Mu.Unlock()
-		d.Mu.Lock()
 		named, had := d.Tags["1"] != "", int64(0)
 		for _, b := range d.Blobs {
 			had += int64(len(b))

@@ -75,14 +75,14 @@ func TestOwnSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := unix.Dup3(int(f.Fd()), 9, 0); err != nil {
-		t.Fatal(err)
+	if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 200); err != nil || fd != 200 {
+		t.Fatal(fd, err)
 	}
-	defer unix.Close(9)
-	if err := exec.Command(self(t), word, "read 9").Run(); err != nil {
-		t.Error("file 9 isn't passed on without us: ", err)
+	defer unix.Close(200)
+	if err := exec.Command(self(t), word, "read 200").Run(); err != nil {
+		t.Error("file 200 isn't passed on without us: ", err)
 	}
-	if exit, err := proc.Run(t.Context(), command(t, "read 9")); err != nil || exit.Code != 1 {
+	if exit, err := proc.Run(t.Context(), command(t, "read 200")); err != nil || exit.Code != 1 {
 		t.Errorf("%+v, %v", exit, err)
 	}
 	c := command(t, "sleep")

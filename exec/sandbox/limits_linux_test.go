@@ -194,17 +194,17 @@ func TestFilesOfOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	// As if it were inherited from the process that started this one.
-	if err := unix.Dup3(int(f.Fd()), 9, 0); err != nil {
-		t.Fatal(err)
+	// As if it were inherited from the process that started this one. A lower number may be in use, of a spare stage for one.
+	if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 200); err != nil || fd != 200 {
+		t.Fatal(fd, err)
 	}
-	defer unix.Close(9)
-	c := exec.Command(self(t), tryWord, "file-9")
+	defer unix.Close(200)
+	c := exec.Command(self(t), tryWord, "file-200")
 	if err := c.Run(); err != nil {
 		t.Errorf("without us: %v", err)
 	}
 	for l := floor.None; l <= floor.Namespace; l++ {
-		if o, said := attempt(t, m, sandbox.Spec{Level: l}, "file-9"); o.Exit.Code != 1 {
+		if o, said := attempt(t, m, sandbox.Spec{Level: l}, "file-200"); o.Exit.Code != 1 {
 			t.Errorf("%s: %+v %s", l, o, said)
 		}
 		if o, said := attempt(t, m, sandbox.Spec{Level: l}, "umask"); o.Exit.Code != 0 {

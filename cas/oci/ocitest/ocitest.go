@@ -29,6 +29,8 @@ type Registry struct {
 	// Cue is called before each request, and says that it has answered.
 	Cue func(http.ResponseWriter, *http.Request) bool
 
+	busy sync.WaitGroup // with requests
+
 	Mu        sync.Mutex // of what follows, while requests come
 	Blobs     map[string][]byte
 	Manifests map[string][]byte // by digest
@@ -62,8 +64,16 @@ func (d *Registry) Count(prefix string) (n int) {
 	return n
 }
 
+// HangUp ends all requests: what a client that has ended left behind changes nothing afterwards.
+func (d *Registry) HangUp() {
+	d.CloseClientConnections()
+	d.busy.Wait()
+}
+
 // ServeHTTP implements http.Handler.
 func (d *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.busy.Add(1)
+	defer d.busy.Done()
 	d.Mu.Lock()
 	d.asked = append(d.asked, r.Method+" "+r.URL.Path)
 	cue := d.Cue

@@ -100,16 +100,16 @@ func (r *reader) end(o *sandbox.Outcome, complaint string) (*End, error) {
 	case o.Ended == "":
 		text, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(complaint, "\ufffd")), "\n\n") // stacks follow
 		e.Broken = "the guest ended without an answer: " + text
-		if outOfMemory(complaint) {
+		if OutOfMemory(complaint) {
 			e.Ended = "memory"
 		}
 	}
 	return e, nil
 }
 
-// outOfMemory reports whether a Go program ended because it was refused memory, or because its stack was too deep. Go's
+// OutOfMemory reports whether a Go program ended because it was refused memory, or because its stack was too deep. Go's
 // collector doesn't look whether it was refused the memory for a queue: then it ends with a signal, inside that queue.
-func outOfMemory(complaint string) bool {
+func OutOfMemory(complaint string) bool {
 	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds", "stack overflow", "runtime.(*spanQueue)."},
 		func(words string) bool { return strings.Contains(complaint, words) })
 }

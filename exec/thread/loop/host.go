@@ -10,11 +10,11 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -178,11 +178,11 @@ func (h *Host) start(l *Loop) (*process, error) {
 	go func() {
 		complaint := &proc.Head{Room: 64 << 10}
 		p.outcome, p.err = h.Machine.Run(ctx, spec, proc.Command{
-			Path: h.Self[0], Args: h.Self[1:], Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}, Dir: "/",
+			Path: h.Self[0], Args: h.Self[1:], Env: []string{"GOMAXPROCS=2"}, Dir: "/",
 			Stdin: in, Stdout: answers, Stderr: complaint,
 		})
 		p.mu.Lock()
-		p.memory = p.memory || strings.Contains(complaint.String(), "out of memory") || strings.Contains(complaint.String(), "stack exceeds")
+		p.memory = p.memory || guest.OutOfMemory(complaint.String())
 		p.mu.Unlock()
 		in.Close()
 		answers.Close()
