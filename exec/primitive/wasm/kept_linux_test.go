@@ -132,3 +132,21 @@ func TestStarts(t *testing.T) {
 		}
 	}
 }
+
+// TestReady: a call has what was started for it ahead.
+func TestReady(t *testing.T) {
+	w := subject(t)
+	t.Cleanup(func() { w.Close() })
+	w.Ready(true)
+	w.Ready(true)
+	r, err := w.Run(t.Context(), action(t, "a", "echo"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _, code := said(r); out != "a" || code != 0 {
+		t.Errorf("%+v", r)
+	}
+	for len(children(t)) > 1 { // until the stage that had other namespaces has ended
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -3,6 +3,8 @@ package wasm
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -409,4 +411,30 @@ func FuzzView(f *testing.F) {
 			t.Fatalf("%q: %s", name, b)
 		}
 	})
+}
+
+// TestErrno: a module gets an error of WASI, whatever the host calls it.
+func TestErrno(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want experimentalsys.Errno
+	}{
+		{nil, 0}, {errLink, experimentalsys.ELOOP}, {&fs.PathError{Err: fs.ErrPermission}, experimentalsys.EACCES}, {fs.ErrNotExist, experimentalsys.ENOENT},
+		{fs.ErrExist, experimentalsys.EEXIST}, {experimentalsys.ENOTDIR, experimentalsys.ENOTDIR}, {errors.New("other"), experimentalsys.EIO},
+	} {
+		if got := errno(c.err); got != c.want {
+			t.Errorf("%v: %v, want %v", c.err, got, c.want)
+		}
+	}
+}
+
+// TestNoModule: a directory is no module, nor is a file that is missing.
+func TestNoModule(t *testing.T) {
+	dir := t.TempDir()
+	if err := readModule(dir, io.Discard); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Error(err)
+	}
+	if err := readModule(filepath.Join(dir, "none"), io.Discard); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
 }
