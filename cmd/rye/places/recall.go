@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/statcache"
@@ -69,8 +68,6 @@ func (q *Question) Recall(ctx context.Context) ([]byte, bool) {
 	if q == nil {
 		return nil, false
 	}
-	// It is over before there is garbage worth a collection: that would take longer than what is asked.
-	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	return q.Question.Recall(ctx)
 }
 
