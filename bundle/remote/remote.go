@@ -159,23 +159,24 @@ func Open(ctx context.Context, p *oci.Place, name string, o bundle.VerifyOptions
 	}
 	left, err := m.Attached(ctx, format.SignaturesType, func(a *format.Attachment) error {
 		var lines manifest.Signatures
+		var keys []manifest.SignerKey
 		for _, part := range a.Parts {
+			var err error
 			switch part.Type {
 			case format.SignaturesType:
-				if lines, err = manifest.ParseSignatures(part.Bytes, r.ID); err != nil {
-					return err
-				}
-				if err := r.Merge(o.Find, r.Signatures, lines); err != nil {
-					return err
-				}
+				lines, err = manifest.ParseSignatures(part.Bytes, r.ID)
 			case format.KeysType:
-				keys, err := manifest.ParseSignerKeys(part.Bytes, lines)
-				if err != nil {
-					return err
-				}
-				r.Keys = append(r.Keys, keys...)
+				keys, err = manifest.ParseSignerKeys(part.Bytes, lines)
+			}
+			if err != nil {
+				return err
 			}
 		}
+		// Of an attachment that is left out nothing counts.
+		if err := r.Merge(o.Find, r.Signatures, lines); err != nil {
+			return err
+		}
+		r.Keys = append(r.Keys, keys...)
 		return nil
 	})
 	for _, why := range left {

@@ -184,7 +184,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// TestLeft: signatures that can't be read don't count, and are named with the reason; the others do.
+// TestLeft: signatures that can't be read, or whose keys can't, don't count, and are named with the reason; the others do.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	_, p := place(t)
@@ -203,10 +203,18 @@ func TestLeft(t *testing.T) {
 		t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
 	}
 	lines := format.Attachment{Type: format.SignaturesType, Parts: []format.Part{{Type: format.SignaturesType, Bytes: b.Signatures.Append(nil)}}}
+	keys := format.Attachment{Type: format.SignaturesType, Parts: append(lines.Parts[:1:1], format.Part{Type: format.KeysType, Bytes: []byte("junk\n")})}
+	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files, Attachments: []format.Attachment{keys}}, "junk"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = u.pull("junk")
+	if f := fault.Of(err); f.Code != fault.Unsigned || len(f.Why) != 2 {
+		t.Errorf("%s %s %q", f.Code, f.Text, f.Why)
+	}
 	if _, err := p.Push(t.Context(), oci.Content{Document: body, Objects: objects(b.Bundle), Source: &b.files, Attachments: []format.Attachment{lines}}, "junk"); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := u.pull("junk"); err != nil || len(r.Left) != 1 || len(r.Signatures) != 1 {
+	if r, err := u.pull("junk"); err != nil || len(r.Left) != 2 || len(r.Signatures) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
