@@ -276,7 +276,11 @@ func (m *making) memory(ctx context.Context) (*create.Memory, error) {
 		return nil, err
 	}
 	var under bytes.Buffer
-	fmt.Fprintf(&under, "%+v\n", cli.ThisVersion())
+	program, err := places.ThisProgram()
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(&under, program)
 	under.Write(std.Manifest())
 	if l := m.found.ProjectLock(); l != nil {
 		for _, line := range l.Old.Bundles {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/rye-build/rye/cas"
@@ -48,6 +50,10 @@ func ask(ctx context.Context, a *cli.App, t *trust.Trust, command, under string,
 	if err != nil {
 		return nil
 	}
+	program, err := ThisProgram()
+	if err != nil {
+		return nil
+	}
 	sum := cas.Sum([]byte(command + "\x00" + trees[0].Dir))
 	return &Question{recall.Question{
 		Trees: trees, Trust: t.Exam(), File: filepath.Join(dir, hex.EncodeToString(sum[:16])),
@@ -59,7 +65,7 @@ func ask(ctx context.Context, a *cli.App, t *trust.Trust, command, under string,
 				c.Finish(ctx, a)
 			}
 		},
-		Under: fmt.Sprintf("%s %+v %s", command, cli.ThisVersion(), under),
+		Under: fmt.Sprintf("%s %s %s", command, program, under),
 	}}
 }
 
@@ -76,4 +82,22 @@ func (q *Question) Keep(ctx context.Context, answer []byte) {
 	if q != nil {
 		q.Question.Keep(ctx, answer)
 	}
+}
+
+// headSize is where Go itself looks for what the linker writes of a program's contents, their digest.
+const headSize = 32 << 10
+
+// ThisProgram tells this binary from all others, which may answer otherwise: builds of one commit with changes have one version.
+func ThisProgram() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(self)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, headSize))
+	return fmt.Sprintf("%+v %s", cli.ThisVersion(), cas.Sum(head)), err
 }
