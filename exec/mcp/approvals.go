@@ -212,7 +212,7 @@ func (s *Server) makeApproved(ctx context.Context, at place, q *approval.Request
 		return err
 	}
 	defer l.Close()
-	why, err := serve.Left(token.In(s.o.State, s.o.Now), q.Principal, q.Tenant)
+	why, err := serve.Left(token.In(s.o.State, s.o.Now), q.Principal, q.Tenant, q.Created)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/mcp"
+	"github.com/rye-build/rye/exec/serve/token"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -226,12 +227,15 @@ func TestTokens(t *testing.T) {
 	if text, failed := call(ann); failed || !strings.Contains(text, "hello, Ann") {
 		t.Error(text)
 	}
-	// What a token has asked for isn't done once the token is removed.
+	// What a token has asked for isn't done once the token is removed, though a later one has its name.
 	bobs, err := approval.List(t.Context(), l, approval.Filter{Open: true})
 	s.must(err, h.tokens.Remove(t.Context(), "bob"))
 	if len(bobs) != 1 || bobs[0].Principal != "token:bob" {
 		t.Fatalf("%+v", bobs)
 	}
+	later := token.In(filepath.Join(s.p.Home, "state"), func() time.Time { return time.Now().Add(time.Minute) })
+	_, err = later.Add(t.Context(), token.Token{Name: "bob", Tenant: "acme", Scopes: []token.Scope{token.Call}})
+	s.must(err)
 	s.answer(l, bobs[0].ID, approval.Approved)
 	if r := s.await(l, approval.Superseded); r.ID != bobs[0].ID || r.Reason != "the token bob opens nothing any more" {
 		t.Errorf("%+v", r)

@@ -45,14 +45,14 @@ func Principal(t *token.Token) string { return ofToken + t.Name }
 // ofToken begins the principals of tokens.
 const ofToken = "token:"
 
-// Left says why a call isn't made any more in the name of a caller, "" if it is: its token was removed, has expired, or is
-// another one by now.
-func Left(tokens *token.Store, principal, tenant string) (why string, err error) {
+// Left says why a call isn't made any more in the name of a caller that asked for it at some time, "" if it is: its token was
+// removed, has expired, or is another one by now.
+func Left(tokens *token.Store, principal, tenant string, asked time.Time) (why string, err error) {
 	name, is := strings.CutPrefix(principal, ofToken)
 	if !is { // the user
 		return "", nil
 	}
-	if t, err := tokens.Find(name); err != nil || t != nil && t.Tenant == tenant && t.Has(token.Call) {
+	if t, err := tokens.Find(name); err != nil || t != nil && t.Tenant == tenant && t.Has(token.Call) && !t.Created.After(asked) {
 		return "", err
 	}
 	return "the token " + name + " opens nothing any more", nil
