@@ -64,13 +64,16 @@ func (s *Skill) version() string {
 	return "1.0.0"
 }
 
-// Quote writes a text in double quotes, as YAML and TOML read it.
+// unquotable is what JSON leaves as it is in a text, and YAML or TOML doesn't take.
+var unquotable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\x{7f}-\x{9f}\x{feff}\x{fffe}\x{ffff}]`) })
+
+// Quote writes a text in double quotes, as YAML and TOML read it: both have the escapes of JSON.
 func Quote(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s)
-	return strings.TrimSuffix(b.String(), "\n")
+	return unquotable().ReplaceAllStringFunc(strings.TrimSuffix(b.String(), "\n"), func(c string) string { return fmt.Sprintf(`\u%04x`, []rune(c)[0]) })
 }
 
 // OneLine makes one line of a text.

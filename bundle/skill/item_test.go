@@ -21,6 +21,14 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
+// TestQuote: what YAML or TOML doesn't take in double quotes is escaped.
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	if got := Quote("b\x7f\u0085\u009b31m\u2028\ufeff\"\\<é"); got != `"b\u007f\u0085\u009b31m\u2028\ufeff\"\\<é"` {
+		t.Error(got)
+	}
+}
+
 // TestAgents: the file stands behind metadata as it was, and what isn't one is refused.
 func TestAgents(t *testing.T) {
 	t.Parallel()

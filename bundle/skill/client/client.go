@@ -2,9 +2,12 @@ package client
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"unicode"
 
 	"github.com/rye-build/rye/bundle/skill"
 	"github.com/rye-build/rye/cas/fault"
@@ -62,13 +65,20 @@ func (c Client) DirectiveFiles(d *skill.Directive) []skill.File {
 	text := d.Prompt(c.Input)
 	switch {
 	case c.Ext == ".toml":
-		// Of JSON's escapes in a text, TOML has all.
-		text = "description = " + skill.Quote(skill.OneLine(d.Description)) + "\nprompt = \"\"\"\n" + tomlEscapes.Replace(text) + "\"\"\"\n"
+		text = "description = " + skill.Quote(skill.OneLine(d.Description)) + "\nprompt = \"\"\"\n" + tomlEscapes().Replace(text) + "\"\"\"\n"
 	case c.Front:
 		text = "---\ndescription: " + skill.Quote(skill.OneLine(d.Description)) + "\n---\n\n" + text
 	}
 	return []skill.File{{Path: path.Join(c.Commands, skill.Slug(d.Ref)+c.Ext), Bytes: []byte(text)}}
 }
 
-// tomlEscapes writes a text for three quotes, where lines stay lines.
-var tomlEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", `\r`)
+// tomlEscapes writes a text for three quotes, where lines stay lines. TOML takes no other control characters than tabs.
+var tomlEscapes = sync.OnceValue(func() *strings.Replacer {
+	pairs := []string{`\`, `\\`, `"`, `\"`, "\r", `\r`}
+	for c := range rune(0x80) {
+		if unicode.IsControl(c) && !strings.ContainsRune("\t\n\r", c) {
+			pairs = append(pairs, string(c), fmt.Sprintf(`\u%04x`, c))
+		}
+	}
+	return strings.NewReplacer(pairs...)
+})
