@@ -35,6 +35,10 @@ func badArchive(format string, args ...any) *fault.Error {
 	return refused("archive", "the archive", format, args...)
 }
 
+func longNames() *fault.Error {
+	return refused("files", "the archive", "has names of more than %d MiB", MaxNames>>20)
+}
+
 // place returns the path of an entry, and refuses one that leads out of where it is unpacked, in a skill or not.
 func place(name string) (string, error) {
 	p := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
@@ -78,11 +82,14 @@ func (s *zipSource) list() ([]entry, error) {
 	}
 	// The directory is where its end says, and its entries are counted first: the reader makes 300 bytes of each of 46.
 	at, size := int64(le.Uint32(s.b[i+16:])), int64(le.Uint32(s.b[i+12:]))
-	switch {
-	case at+size != int64(i) || bytes.HasPrefix(s.b[max(i-locatorSize, 0):], []byte("PK\x06\x07")):
+	if at+size != int64(i) || bytes.HasPrefix(s.b[max(i-locatorSize, 0):], []byte("PK\x06\x07")) {
 		return nil, badArchive("has bytes between its files and its end that belong to neither")
-	case entries(s.b[at:i]) > MaxEntries:
+	}
+	switch n := entries(s.b[at:i]); {
+	case n > MaxEntries:
 		return nil, refused("files", "the archive", "has more than %d files", MaxEntries)
+	case size-int64(n)*directorySize > MaxNames:
+		return nil, longNames()
 	}
 	r, err := zip.NewReader(bytes.NewReader(s.b), int64(len(s.b)))
 	if err != nil {
@@ -266,6 +273,16 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 
 type tarSource struct{ b []byte }
 
+// disputed reports whether not all readers take a file's name and bytes to be the same.
+func disputed(h *tar.Header) bool {
+	for record := range h.PAXRecords {
+		if strings.HasPrefix(record, "GNU.sparse.") || h.Typeflag == tar.TypeXGlobalHeader && slices.Contains([]string{"path", "linkpath", "size"}, record) {
+			return true
+		}
+	}
+	return false
+}
+
 // each calls f for each file of the archive. What follows its end is refused.
 func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) error {
 	in := bytes.NewReader(s.b)
@@ -276,6 +293,7 @@ func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) err
 	z.Multistream(false)
 	whole := io.LimitReader(z, MaxTotal+1)
 	r := tar.NewReader(whole)
+	names := 0
 	for n := 0; ; n++ {
 		h, err := r.Next()
 		if err == io.EOF {
@@ -286,6 +304,12 @@ func (s *tarSource) each(f func(h *tar.Header, p string, r io.Reader) error) err
 		}
 		if n > MaxEntries {
 			return refused("files", "the archive", "has more than %d files", MaxEntries)
+		}
+		if names += len(h.Name); names > MaxNames {
+			return longNames()
+		}
+		if disputed(h) {
+			return refused("archive", h.Name, "is sparse or gets its name or size from a header for all files, where readers disagree")
 		}
 		p, err := place(h.Name)
 		if err == nil {

@@ -22,6 +22,7 @@ const (
 	MaxFiles   = 1000
 	MaxBytes   = 64 << 20
 	MaxEntries = 100_000
+	MaxNames   = 16 << 20  // bytes of all their names
 	MaxArchive = 64 << 20  // compressed
 	MaxTotal   = 512 << 20 // unpacked
 )

@@ -281,6 +281,7 @@ func IsName(s string) bool {
 
 // refused says why a file is none that a skill may have.
 func refused(reason, file, format string, args ...any) *fault.Error {
+	file = fault.Clip(file, 1000)
 	return fault.New(fault.Validation, "%q %s", file, fmt.Sprintf(format, args...)).On("reason", reason).On("file", file).
 		Because("nothing was written").Try("rye docs skills")
 }

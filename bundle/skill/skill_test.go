@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 const shapes = "testdata/shapes"
@@ -480,6 +481,14 @@ func TestBombs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if reason, file := reasonOf(second(ReadArchive(b.Bytes()))); reason != "size" || file != "greet/zeros" {
+		t.Error(reason, file)
+	}
+	long := strings.Repeat("a/", portable.MaxPath/2-3)
+	var names []in
+	for i := range MaxNames / len(long) {
+		names = append(names, in{fmt.Sprintf("%s%06d", long, i), "", 0})
+	}
+	if reason, file := reasonOf(second(ReadArchive(tarOf(t, names...)))); reason != "files" || file != "the archive" {
 		t.Error(reason, file)
 	}
 	good := tarOf(t, in{"greet/SKILL.md", greet, 0})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestManyEntries: a zip with too many entries is refused before anything is made of them, wherever its directory seems to be.
+// TestManyEntries: a zip with too many entries, or too long names, is refused before anything is made of them, wherever its directory seems to be.
 func TestManyEntries(t *testing.T) {
 	const n = 2 * MaxEntries
 	directory := bytes.Repeat(append([]byte("PK\x01\x02"), make([]byte, directorySize-4)...), n)
@@ -26,11 +26,15 @@ func TestManyEntries(t *testing.T) {
 	locator := append([]byte("PK\x06\x07"), make([]byte, locatorSize-4)...)
 	le.PutUint64(locator[8:], uint64(len(directory)))
 	le.PutUint32(locator[16:], 1)
+	named := append([]byte("PK\x01\x02"), make([]byte, directorySize-4+1<<15)...)
+	le.PutUint16(named[28:], 1<<15)
+	named = bytes.Repeat(named, MaxNames>>15+1)
 	far := uint32(len(directory) + len(wide) + len(locator))
 	for name, b := range map[string][]byte{
 		"as it is":          slices.Concat(directory, end(n&0xffff, uint32(len(directory)), 0)),
 		"no place":          slices.Concat(directory, end(n&0xffff, uint32(len(directory)), 1<<30)),
 		"none of the size":  slices.Concat(directory, end(n&0xffff, 0, 0)),
+		"long names":        slices.Concat(named, end(MaxNames>>15+1, uint32(len(named)), 0)),
 		"another, by zip64": slices.Concat(directory, wide, locator, end(0xffff, 0, far)),
 	} {
 		if made := testing.AllocsPerRun(1, func() {
