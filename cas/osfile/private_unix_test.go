@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 type ownedBy struct {
@@ -67,5 +68,35 @@ func TestPrivate(t *testing.T) {
 		if err == nil {
 			f.Close()
 		}
+	}
+}
+
+// TestTempDir: what a process that died long ago left is removed. What is new, open to others or of another name stays.
+func TestTempDir(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	make := func(name string, mode fs.FileMode, age time.Duration) string {
+		dir := filepath.Join(temp, name)
+		if err := errors.Join(os.Mkdir(dir, mode), os.WriteFile(filepath.Join(dir, "file"), nil, 0o600), os.Chtimes(dir, time.Time{}, time.Now().Add(-age))); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	old := make(Unfinished+"x-1", 0o700, 25*time.Hour)
+	kept := []string{make(Unfinished+"x-2", 0o700, 23*time.Hour), make(Unfinished+"x-3", 0o755, 25*time.Hour), make(Unfinished+"y-1", 0o700, 25*time.Hour)}
+	dir, err := TempDir("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range append(kept, dir) {
+		if _, err := os.Lstat(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := CheckPrivateDir(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it stays: %v", err)
 	}
 }

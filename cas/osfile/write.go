@@ -101,6 +101,22 @@ func Sweep(dir string, now time.Time) {
 	}
 }
 
+// tempAge is how old a directory of TempDir is when its process has surely ended.
+const tempAge = 24 * time.Hour
+
+// TempDir makes a private directory among the system's temporary files, and removes those of the same name that processes of
+// this user which died have left.
+func TempDir(name string) (string, error) {
+	name = Unfinished + name + "-*"
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), name))
+	for _, dir := range left {
+		if fi, err := os.Lstat(dir); err == nil && time.Since(fi.ModTime()) > tempAge && CheckPrivateDir(dir) == nil {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	return os.MkdirTemp("", name)
+}
+
 // BytesOf is a content that is in memory.
 func BytesOf(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error {

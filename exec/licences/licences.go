@@ -26,6 +26,7 @@ import (
 	"github.com/rye-build/rye/bundle/licence"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/file"
@@ -52,7 +53,7 @@ func Of(ctx context.Context, set *lock.Set, l *file.Lock, content []byte) ([]Ent
 		}
 		all = append(all, e)
 	}
-	dir, err := os.MkdirTemp("", "rye-licences-")
+	dir, err := osfile.TempDir("licences")
 	if err != nil {
 		return nil, err
 	}

@@ -253,7 +253,7 @@ func (m *making) admitted() {
 
 // scratch gives a dry run a store of its own, which goes when it is done.
 func (m *making) scratch() (done func(), err error) {
-	dir, err := os.MkdirTemp("", osfile.Unfinished+"dry-run-*")
+	dir, err := osfile.TempDir("dry-run")
 	if err != nil {
 		return nil, err
 	}

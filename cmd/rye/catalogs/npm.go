@@ -64,7 +64,7 @@ func listWithNPM(ctx context.Context, a *cli.App, p *catalog.Package, k catalog.
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "rye-npm-*") // the stage lies in the cache, which no tool writes
+	dir, err := osfile.TempDir("npm") // the stage lies in the cache, which no tool writes
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func (f *recordingFile) play(ctx context.Context, e *thread.Engine) (*tape.Playe
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", osfile.Unfinished+"thread-*")
+	dir, err := osfile.TempDir("thread")
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func find(a *cli.App, arg string) (s *source, done func(), err error) {
 		return s, done, nil
 	}
 	file := s.lines
-	if s.dir, err = os.MkdirTemp("", osfile.Unfinished+"thread-*"); err != nil {
+	if s.dir, err = osfile.TempDir("thread"); err != nil {
 		return nil, nil, err
 	}
 	done = func() { os.RemoveAll(s.dir) }
