@@ -18,12 +18,15 @@ type Bundle struct {
 
 // Read reads a manifest, with or without its signature lines.
 func Read(r io.Reader) (*Bundle, error) {
-	b := new(Bundle)
+	b, most := new(Bundle), 0
 	if known, ok := r.(interface{ Len() int }); ok {
-		b.Files = make([]manifest.File, 0, known.Len()/leastLine)
+		most = known.Len() / leastLine
 	}
 	var err error
 	b.FileList, err = manifest.ReadFileList(r, func(f *manifest.File) error {
+		if b.Files == nil { // what is no manifest has none
+			b.Files = make([]manifest.File, 0, most)
+		}
 		b.Files = append(b.Files, *f)
 		return nil
 	})

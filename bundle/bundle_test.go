@@ -1,6 +1,8 @@
 package bundle_test
 
 import (
+	"bytes"
+	"runtime"
 	"testing"
 
 	"github.com/rye-build/rye/bundle"
@@ -24,8 +26,14 @@ func TestRead(t *testing.T) {
 	if err != nil || cas.Sum(body) != b.ID {
 		t.Errorf("%q, %v", body, err)
 	}
-	if _, err := bundle.Parse([]byte("x")); err == nil {
+	var before, after runtime.MemStats
+	junk := bytes.Repeat([]byte("x"), 16<<20)
+	runtime.ReadMemStats(&before)
+	if _, err := bundle.Parse(junk); err == nil {
 		t.Error("what is no manifest is read")
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<20 {
+		t.Errorf("it takes %d bytes of memory", after.TotalAlloc-before.TotalAlloc)
 	}
 	if p, err := bundle.ManifestPath("acme/demo"); err != nil || p != ".ai/bundles/acme/demo/manifest.yaml" {
 		t.Errorf("%s, %v", p, err)
