@@ -1,6 +1,7 @@
 package find
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,6 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 )
 
-// A place is a file of a space, by the label of the space.
-type place struct{ Space, Path string }
-
 // A catalog is what can be seen, as search wants it.
 type catalog struct {
 	v       *ai.View
@@ -28,8 +26,7 @@ type catalog struct {
 	sure    map[*ai.Space]bool    // whose files are stamped by this machine's clock with every change
 
 	mu    sync.Mutex
-	files map[place]ai.File
-	front map[model.Ref]string // the label of the highest space that has an item
+	files []ai.File // as a listing has them; their places in it are the keys of search.File
 }
 
 func newCatalog(v *ai.View, version string) *catalog {
@@ -82,33 +79,25 @@ func (c *catalog) Files(ctx context.Context) ([]search.File, error) {
 		return nil, err
 	}
 	out := make([]search.File, len(l.Files))
-	files, front := make(map[place]ai.File, len(l.Files)), make(map[model.Ref]string, len(l.Files))
 	for i, f := range l.Files {
-		out[i] = search.File{Space: f.Space.Label, Path: f.Path}
+		out[i] = search.File{Space: f.Space.Label, Path: f.Path, Key: i}
 		if f.Space.Builtin {
 			out[i].Digest = c.builtin[f.Path]
 		} else if f.Stat != (ai.Stat{}) {
 			out[i].Stat = search.Stat{Size: f.Stat.Size, Mtime: f.Stat.Mtime, Ctime: f.Stat.Ctime, Inode: f.Stat.Inode, Mode: uint32(f.Stat.Mode), Sure: c.sure[f.Space]}
 		}
-		files[place{Space: f.Space.Label, Path: f.Path}] = f
-		if _, ok := front[f.Ref]; !ok { // the highest comes first
-			front[f.Ref] = f.Space.Label
-		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.files, c.front = files, front
+	c.files = l.Files
 	return out, nil
 }
 
 // Load implements search.Catalog. What is wrong with an item doesn't keep it from being found by what it says.
 func (c *catalog) Load(ctx context.Context, f search.File) ([]search.Record, error) {
 	c.mu.Lock()
-	file, ok := c.files[place{Space: f.Space, Path: f.Path}]
+	file := c.files[f.Key]
 	c.mu.Unlock()
-	if !ok {
-		return nil, fmt.Errorf("%q is not in the catalog", f.Path)
-	}
 	it, err := c.v.Read(ctx, file)
 	if errors.Is(err, ai.ErrAsset) {
 		return nil, nil
@@ -137,6 +126,9 @@ func (c *catalog) Load(ctx context.Context, f search.File) ([]search.Record, err
 func (c *catalog) shadowed(kind, id, space string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	front, ok := c.front[model.Ref{Kind: kind, ID: id}]
-	return ok && front != space
+	// Of one id the highest comes first.
+	i, ok := slices.BinarySearchFunc(c.files, model.Ref{Kind: kind, ID: id}, func(f ai.File, ref model.Ref) int {
+		return cmp.Or(strings.Compare(f.Ref.Kind, ref.Kind), strings.Compare(f.ID, ref.ID))
+	})
+	return ok && c.files[i].Space.Label != space
 }

@@ -34,6 +34,11 @@ type builder struct {
 	docs       []byte
 	records    []byte
 	count      int
+
+	spill   *spill
+	from    int64 // where the records in it begin
+	spilled int   // bytes of records in it
+	posted  int   // bytes of all postings
 }
 
 // A list is what is known of a term.
@@ -52,18 +57,22 @@ type hit struct {
 	pos  int
 }
 
-func newBuilder() *builder {
-	return &builder{terms: make(map[string]int32), layouts: make(map[string]uint64)}
+// newBuilder returns a builder that uses a spill alone until its segment is made.
+func newBuilder(s *spill) *builder {
+	return &builder{terms: make(map[string]int32), layouts: make(map[string]uint64), spill: s, from: s.End}
 }
 
-// add indexes a record.
-func (b *builder) add(r *Record) {
-	at := len(b.records)
-	b.records = appendRecord(b.records, r)
+// size is about how large the segment will be.
+func (b *builder) size() int { return b.spilled + len(b.records) + len(b.docs) + b.posted }
+
+// add indexes a record, which is also given as it is written.
+func (b *builder) add(r *Record, encoded []byte) error {
+	at := b.spilled + len(b.records)
+	b.records = append(b.records, encoded...)
 	row := appendText(appendText(appendText(appendText(b.docs, r.Kind), r.ID), r.Space), r.Path)
 	row = binary.AppendVarint(row, int64(r.Rank))
 	row = binary.AppendUvarint(row, uint64(at))
-	row = binary.AppendUvarint(row, uint64(len(b.records)-at))
+	row = binary.AppendUvarint(row, uint64(len(encoded)))
 	row = binary.AppendUvarint(row, b.layout(r))
 	b.hits, b.touched = b.hits[:0], b.touched[:0]
 	for slot := range r.Fields {
@@ -75,6 +84,18 @@ func (b *builder) add(r *Record) {
 		b.post(&b.lists[id])
 	}
 	b.count++
+	if len(b.records) < b.spill.least || b.spill.Dir == "" {
+		return nil
+	}
+	return b.spillRecords()
+}
+
+// spillRecords writes the records that are in memory to the file.
+func (b *builder) spillRecords() error {
+	b.spilled += len(b.records)
+	err := b.spill.write(b.records)
+	b.records = b.records[:0]
+	return err
 }
 
 // hit notes a place.
@@ -100,6 +121,7 @@ func (b *builder) hit(t query.Token, slot int) {
 
 // post appends what a term has in the present document.
 func (b *builder) post(l *list) {
+	before := len(l.posts)
 	l.posts = binary.AppendUvarint(l.posts, uint64(b.count-l.last-1))
 	for at := l.first; at >= 0; {
 		slot, count, end := b.hits[at].slot, 0, at
@@ -120,6 +142,7 @@ func (b *builder) post(l *list) {
 	}
 	l.last, l.first = b.count, -1
 	l.docs++
+	b.posted += len(l.posts) - before
 }
 
 // layout returns the number of the record's fields and their weights, which few records have for themselves.
@@ -138,7 +161,7 @@ func (b *builder) layout(r *Record) uint64 {
 	return n
 }
 
-// segment returns what was built, opened. The builder is used up.
+// segment returns what was built. The builder is used up.
 func (b *builder) segment() (*segment, error) {
 	var out [streams][]byte
 	head := binary.AppendUvarint(nil, uint64(len(b.layouts)))
@@ -152,6 +175,7 @@ func (b *builder) segment() (*segment, error) {
 		}
 		return 1 // no two are equal
 	})
+	out[postingStream] = make([]byte, 0, b.posted)
 	for i := range b.lists {
 		l := &b.lists[i]
 		if i%blockTerms == 0 {
@@ -162,12 +186,27 @@ func (b *builder) segment() (*segment, error) {
 		out[termStream] = appendText(out[termStream], l.term)
 		out[termStream] = binary.AppendUvarint(out[termStream], uint64(len(l.posts)))
 		out[postingStream] = append(out[postingStream], l.posts...)
+		l.posts = nil
 	}
-	s := &segment{memory: &out}
+	s := &segment{}
 	for i := range out {
 		s.sizes[i] = len(out[i])
 	}
-	return s, s.open()
+	if b.spilled == 0 {
+		s.memory = &out
+		return s, nil
+	}
+	if err := b.spillRecords(); err != nil {
+		return nil, err
+	}
+	s.spill, s.at[recordStream], s.sizes[recordStream] = b.spill, b.from, b.spilled
+	for i := range recordStream {
+		s.at[i] = b.spill.End
+		if err := b.spill.write(out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 func appendText(b []byte, s string) []byte {

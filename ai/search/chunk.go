@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rye-build/rye/ai/search/code"
 	"github.com/rye-build/rye/cas/sealed"
 )
 
@@ -73,7 +74,7 @@ func (r *reader) state() (*state, error) {
 func write(ctx context.Context, path string, s *state, gen uint64, table []byte, wait time.Duration) error {
 	return sealed.Update(ctx, path, format, wait, func(b *sealed.Batch) error {
 		old := b.Get(tableKey)
-		schema, found := decodeHead(&decoder{text: string(old[:min(len(old), 64)])})
+		schema, found := decodeHead(&code.Decoder{Text: string(old[:min(len(old), 64)])})
 		switch {
 		case found != gen && (gen != 0 || schema == s.schema):
 			return errOvertaken
@@ -82,15 +83,14 @@ func write(ctx context.Context, path string, s *state, gen uint64, table []byte,
 				return err
 			}
 		}
-		err := b.Keep(func(key []byte) bool {
-			return len(key) == chunkKeySize &&
-				slices.ContainsFunc(s.segs, func(g *segment) bool { return g.id == binary.BigEndian.Uint64(key[1:]) })
-		})
-		if err != nil {
-			return err
-		}
+		// The old table counts, and has its chunks, until the new one is there.
 		for _, g := range s.segs {
 			if err := g.put(b); err != nil {
+				return err
+			}
+		}
+		if gen != 0 {
+			if err := b.Keep(s.wants); err != nil {
 				return err
 			}
 		}
@@ -98,18 +98,35 @@ func write(ctx context.Context, path string, s *state, gen uint64, table []byte,
 	})
 }
 
+// wants reports whether a key is one of a chunk of a segment, and which key follows all of that.
+func (s *state) wants(key []byte) (bool, []byte) {
+	if len(key) != chunkKeySize {
+		return false, nil
+	}
+	id := binary.BigEndian.Uint64(key[1:])
+	if !slices.ContainsFunc(s.segs, func(g *segment) bool { return g.id == id }) {
+		return false, nil
+	}
+	return true, chunkName{segment: id, stream: streams}.key()
+}
+
 // put writes the chunks of a segment, unless they are there.
 func (s *segment) put(b *sealed.Batch) error {
-	if s.memory == nil {
+	if !s.isNew() {
 		return nil
 	}
-	for stream, data := range s.memory {
-		n := 0
-		for piece := range slices.Chunk(data, chunkSize) {
-			if err := b.Put(chunkName{s.id, stream, n}.key(), piece); err != nil {
+	for stream, size := range s.sizes {
+		for at := 0; at < size; at += chunkSize {
+			piece, err := s.read(stream, at, min(chunkSize, size-at))
+			if err != nil {
 				return err
 			}
-			n++
+			if err := b.Put(chunkName{s.id, stream, at / chunkSize}.key(), piece); err != nil {
+				return err
+			}
+			if err := b.Flush(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

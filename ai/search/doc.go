@@ -47,8 +47,10 @@
 //	4 records    kind id space path rank n, n × (name text weight (8))
 //
 // So a query reads the table, the docs and the terms that it asks for. What is new since makes another segment, for
-// each processor one if it is much. Segments that are more than half garbage, and when there are more than eight
-// the smallest of them, are made into one from their records. A file that is more than half unused is replaced.
+// each processor one if it is much. A segment of 16 MiB is full, and the next one is begun: what is made waits in files
+// without a name beside the index, so that memory doesn't grow with it. Segments that are more than half garbage, and
+// when there are more than eight that aren't full the smallest of them, are made into one from their records. A file
+// that is more than half unused is replaced.
 //
 // A writer derives from one generation of the table and writes only if that one is still there: who comes later
 // forgets what it wanted to remember. A table that came back after a loss of power is an old one, which stats

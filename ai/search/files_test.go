@@ -217,8 +217,9 @@ func hold(ctx context.Context, path string, f func()) error {
 
 // FuzzState: a table that is not what was written is refused, or at least read in bounded time and memory.
 func FuzzState(f *testing.F) {
-	b := newBuilder()
-	b.add(&Record{Kind: "tool", ID: "a", Fields: []Field{{Name: "name", Text: "one two one"}}})
+	b := newBuilder(&spill{})
+	r := &Record{Kind: "tool", ID: "a", Fields: []Field{{Name: "name", Text: "one two one"}}}
+	must(f, b.add(r, appendRecord(nil, r)))
 	g, err := b.segment()
 	must(f, err)
 	s := &state{gen: 1, segs: []*segment{g}, entries: []entry{{space: "project", path: "a", count: 1, stat: Stat{Sure: true}}}}

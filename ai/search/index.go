@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,6 +24,7 @@ import (
 type Index struct {
 	path  string
 	limit int64                   // bytes that the index may have; a larger one is not written
+	full  int                     // bytes of a segment that gets no more records
 	wait  time.Duration           // for another process, before going on without the file
 	now   func() statcache.Moment // the clock
 }
@@ -53,14 +55,19 @@ func (e *FileError) Unwrap() error { return e.Err }
 // Open returns the index in the file path, which is made when there is something to write. It opens nothing yet.
 // An index is for one catalog: what another one doesn't have is forgotten.
 func Open(path string) *Index {
-	return &Index{path: path, limit: 512 << 20, wait: 2 * time.Second, now: statcache.NewClock()}
+	return &Index{path: path, limit: 512 << 20, full: fullSegment, wait: 2 * time.Second, now: statcache.NewClock()}
 }
 
 // run brings what is known up to date and asks it. After two damaged files it does without.
 func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (st Stats, err error) {
-	rebuilt := false
-	for tries := range 3 {
-		if st, err = x.try(ctx, c, ask, tries == 2); !errors.Is(err, errDamaged) {
+	rebuilt, dir := false, filepath.Dir(x.path)
+	for tries := 0; tries < 3; tries++ {
+		st, err = x.try(ctx, c, ask, dir, tries == 2)
+		if errors.Is(err, errSpill) && dir != "" {
+			dir = ""
+			continue
+		}
+		if !errors.Is(err, errDamaged) {
 			break
 		}
 		rebuilt = true
@@ -69,8 +76,8 @@ func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (st S
 	return st, err
 }
 
-// try looks at the files first, so that what it finds is never older than its call.
-func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, afresh bool) (st Stats, err error) {
+// try looks at the files first, so that what it finds is never older than its call. What it makes waits in dir.
+func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, dir string, afresh bool) (st Stats, err error) {
 	begin := x.now()
 	files, err := c.Files(ctx)
 	if err == nil {
@@ -88,19 +95,20 @@ func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, afres
 	}()
 	p := b.state.plan(files, begin)
 	st = Stats{Files: len(files), Kept: len(files) - len(p.load), Read: len(p.load), Gone: p.gone, Rebuilt: b.rebuilt, Note: b.note}
-	found, err := loadAll(ctx, c, files, p.load)
+	w := newWriter(dir, x.full, min(runtime.GOMAXPROCS(0), 4, 1+len(p.load)/buildAlone))
+	defer w.close()
+	found, err := b.state.load(ctx, c, files, p, w)
 	if err != nil {
 		return st, err
 	}
-	next, changed, err := b.state.next(files, p, found, begin, &st)
+	next, changed := b.state.next(files, p, found, begin, &st)
+	made, err := w.finish()
 	if err != nil {
 		return st, err
 	}
+	next.segs = append(next.segs, made...)
 	err = b.guarded(func() error {
 		for _, g := range next.segs {
-			if g.file == nil {
-				continue
-			}
 			if err := g.open(); err != nil {
 				return err
 			}
@@ -119,7 +127,9 @@ func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, afres
 		st.Bytes += int64(g.bytes())
 	}
 	if changed {
-		err = x.keep(ctx, b, next, begin, &st)
+		m := newWriter(dir, x.full, 1)
+		defer m.close()
+		err = x.keep(ctx, b, next, m, begin, &st)
 	}
 	return st, err
 }
@@ -194,34 +204,47 @@ func (b *base) discard() {
 
 // loadedFile is what became of a file that was read.
 type loadedFile struct {
-	records []Record
-	hash    [16]byte
-	err     error
+	err        error
+	hash       [16]byte // of its records
+	count      int
+	same       bool // what was known already
+	seg, first int  // else where they are among the segments that were made
 }
 
-// loadAll loads files, several at a time.
-func loadAll(ctx context.Context, c Catalog, files []File, which []int) ([]loadedFile, error) {
-	out := make([]loadedFile, len(which))
+// buildAlone is how many files it takes to be worth a second segment.
+const buildAlone = 256
+
+// load loads the files of a plan, several at a time, and adds what is new to w.
+func (s *state) load(ctx context.Context, c Catalog, files []File, p *plan, w *writer) ([]loadedFile, error) {
+	out := make([]loadedFile, len(p.load))
+	errs := make([]error, min(runtime.GOMAXPROCS(0), len(out)))
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(which)) {
+	for worker := range errs {
 		wg.Go(func() {
 			var buf []byte
-			for ctx.Err() == nil {
+			var encoded [][]byte
+			for ctx.Err() == nil && errs[worker] == nil {
 				i := int(next.Add(1)) - 1
-				if i >= len(which) {
+				if i >= len(out) {
 					return
 				}
-				l := &out[i]
-				if l.records, l.err = c.Load(ctx, files[which[i]]); l.err == nil {
-					l.err = check(l.records)
+				l, at := &out[i], p.load[i]
+				var records []Record
+				if records, l.err = c.Load(ctx, files[at]); l.err == nil {
+					l.err = check(records)
 				}
-				buf = buf[:0]
-				for j := range l.records {
-					buf = appendRecord(buf, &l.records[j])
+				if l.err != nil {
+					continue
 				}
+				buf, encoded = encode(records, buf[:0], encoded[:0])
 				sum := cas.Sum(buf)
 				copy(l.hash[:], sum[:])
+				l.count = len(records)
+				l.same = p.old[at] >= 0 && s.entries[p.old[at]].hash == l.hash
+				if l.count > 0 && !l.same {
+					l.seg, l.first, errs[worker] = w.add(worker, records, encoded)
+				}
 			}
 		})
 	}
@@ -229,18 +252,27 @@ func loadAll(ctx context.Context, c Catalog, files []File, which []int) ([]loade
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
-// next returns the state after a plan was carried out, and reports whether it tells more than s.
-func (s *state) next(files []File, p *plan, found []loadedFile, begin statcache.Moment, st *Stats) (*state, bool, error) {
+// encode appends records to buf as they are written, and to parts where each is in it.
+func encode(records []Record, buf []byte, parts [][]byte) ([]byte, [][]byte) {
+	for i := range records {
+		from := len(buf)
+		buf = appendRecord(buf, &records[i])
+		parts = append(parts, buf[from:]) // which stay if buf moves
+	}
+	return buf, parts
+}
+
+// next returns the state after a plan was carried out, without the segments that were made, and reports whether it tells
+// more than s.
+func (s *state) next(files []File, p *plan, found []loadedFile, begin statcache.Moment, st *Stats) (*state, bool) {
 	if len(p.load)+p.gone == 0 && s.gen != 0 {
-		return s, false, nil
+		return s, false
 	}
 	n := &state{schema: s.schema, gen: s.gen, segs: slices.Clone(s.segs), entries: make([]entry, 0, len(files))}
 	changed := p.gone > 0 || s.gen == 0 && len(s.entries) == 0
-	var fresh []int // entries whose records are to be indexed
-	var records [][]Record
 	for i, l := 0, 0; i < len(files); i++ {
 		if l == len(p.load) || p.load[l] != i {
 			n.entries = append(n.entries, s.entries[p.old[i]])
@@ -257,70 +289,41 @@ func (s *state) next(files []File, p *plan, found []loadedFile, begin statcache.
 			changed = changed || p.old[i] >= 0
 			continue
 		}
-		e := entry{space: f.Space, path: f.Path, digest: f.Digest, hash: got.hash, count: len(got.records)}
+		e := entry{space: f.Space, path: f.Path, digest: f.Digest, hash: got.hash, count: got.count}
 		if f.Digest.IsZero() && f.Stat.Sure && begin.Settled(f.Stat.Mtime, f.Stat.Ctime) {
 			e.stat = f.Stat
 		}
-		if p.old[i] >= 0 && s.entries[p.old[i]].hash == got.hash {
+		if got.same {
 			old := &s.entries[p.old[i]]
 			e.seg, e.first = old.seg, old.first
 			changed = changed || *old != e
 		} else {
 			changed = true
 			if e.count > 0 {
-				fresh, records = append(fresh, len(n.entries)), append(records, got.records)
+				e.seg, e.first = len(s.segs)+got.seg, got.first
 			}
 		}
 		n.entries = append(n.entries, e)
 	}
-	return n, changed, n.build(fresh, records)
+	return n, changed
 }
 
-// buildAlone is how many files it takes to be worth a second segment.
-const buildAlone = 256
-
-// build indexes the records of entries, in as many segments as there are processors to make them.
-func (s *state) build(which []int, records [][]Record) error {
-	if len(which) == 0 {
-		return nil
-	}
-	parts := min(runtime.GOMAXPROCS(0), 4, 1+len(which)/buildAlone)
-	made, errs := make([]*segment, parts), make([]error, parts)
-	var wg sync.WaitGroup
-	for part := range parts {
-		wg.Go(func() {
-			b := newBuilder()
-			for i := part * len(which) / parts; i < (part+1)*len(which)/parts; i++ {
-				e := &s.entries[which[i]]
-				e.seg, e.first = len(s.segs)+part, b.count
-				for j := range records[i] {
-					b.add(&records[i][j])
-				}
-			}
-			made[part], errs[part] = b.segment()
-		})
-	}
-	wg.Wait()
-	s.segs = append(s.segs, made...)
-	return errors.Join(errs...)
-}
-
-// maxSegments is how many segments there may be; a query looks into all of them.
+// maxSegments is how many segments there may be that aren't full; a query looks into all of them.
 const maxSegments = 8
 
 // merge drops unused segments, and makes one of those that are more than half garbage and, when
-// there are too many, of the smallest.
-func (s *state) merge() error {
+// there are too many, of the smallest. One that is full stays, and one may become several that are.
+func (s *state) merge(w *writer) error {
 	live := make([]int, len(s.segs))
 	for i := range s.entries {
 		if s.entries[i].count > 0 {
 			live[s.entries[i].seg] += s.entries[i].count
 		}
 	}
-	order := make([]int, 0, len(s.segs)) // of those in use, the smallest first
+	order := make([]int, 0, len(s.segs)) // of those in use that aren't full, the smallest first
 	merged := make([]bool, len(s.segs))
 	for i, n := range live {
-		if n > 0 {
+		if n > 0 && s.segs[i].bytes() < w.full {
 			order = append(order, i)
 		}
 		merged[i] = 2*n < len(s.segs[i].docs)
@@ -331,7 +334,6 @@ func (s *state) merge() error {
 			merged[i] = true
 		}
 	}
-	b := newBuilder()
 	kept, place := make([]*segment, 0, len(s.segs)), make([]int, len(s.segs))
 	for i, g := range s.segs {
 		if place[i] = len(kept); !merged[i] && live[i] > 0 {
@@ -348,26 +350,37 @@ func (s *state) merge() error {
 			e.seg = place[e.seg]
 			continue
 		}
-		g, first := s.segs[e.seg], b.count
-		for d := range e.count {
-			r, err := g.record(&g.docs[e.first+d])
-			if err != nil {
-				return err
-			}
-			b.add(r)
+		if err := s.move(e, w); err != nil {
+			return err
 		}
-		e.seg, e.first = len(kept), first
+		e.seg += len(kept)
 	}
-	if s.segs = kept; b.count == 0 {
-		return nil
+	made, err := w.finish()
+	s.segs = append(kept, made...)
+	return err
+}
+
+// move adds the records of an entry to w, and says where in it they are.
+func (s *state) move(e *entry, w *writer) (err error) {
+	g := s.segs[e.seg]
+	records, encoded := make([]Record, e.count), make([][]byte, e.count)
+	for i := range records {
+		p := &g.docs[e.first+i]
+		if encoded[i], err = g.read(recordStream, p.at, p.size); err != nil {
+			return err
+		}
+		r, err := decodeRecord(encoded[i])
+		if err != nil {
+			return err
+		}
+		records[i] = *r
 	}
-	g, err := b.segment()
-	s.segs = append(kept, g)
+	e.seg, e.first, err = w.add(0, records, encoded)
 	return err
 }
 
 // keep writes a state into the file, if that can be. Otherwise the next search reads again what this one has read.
-func (x *Index) keep(ctx context.Context, b *base, s *state, begin statcache.Moment, st *Stats) error {
+func (x *Index) keep(ctx context.Context, b *base, s *state, w *writer, begin statcache.Moment, st *Stats) error {
 	now := x.now()
 	switch {
 	case now.SetBackSince(begin):
@@ -376,13 +389,14 @@ func (x *Index) keep(ctx context.Context, b *base, s *state, begin statcache.Mom
 	case b.busy:
 		return nil
 	}
-	if err := b.guarded(s.merge); err != nil {
+	if err := b.guarded(func() error { return s.merge(w) }); err != nil {
 		return err
 	}
 	size := int64(0)
 	for _, g := range s.segs {
 		size += int64(g.bytes())
-		if g.memory != nil {
+		g.docs, g.blocks = nil, nil // nothing is asked any more
+		if g.isNew() {
 			g.id = rand.Uint64()
 		}
 	}

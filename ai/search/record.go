@@ -93,6 +93,8 @@ type File struct {
 	Stat        Stat
 	// Digest, unless it is zero, names the bytes of a file that has no Stat, as one embedded in the program.
 	Digest cas.Digest
+	// Key is whatever the catalog knows it by; Load gets it back.
+	Key int
 }
 
 // A Catalog knows the files that are to be searched. Its methods are called from several goroutines.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/rye-build/rye/ai/search/code"
 )
 
 // chunkSize is how much of a stream is one value of the file, with one checksum.
@@ -15,8 +17,10 @@ const chunkSize = 64 << 10
 type segment struct {
 	id     uint64 // 0 while it isn't in the file
 	sizes  [streams]int
-	memory *[streams][]byte // nil when it is in the file
-	file   *reader          // otherwise
+	memory *[streams][]byte // nil when it is elsewhere:
+	spill  *spill           // in a file that has no name, with each stream at its place
+	at     [streams]int64
+	file   *reader // or in the index
 
 	layouts []layout
 	docs    []doc
@@ -52,6 +56,11 @@ func (s *segment) read(stream, at, n int) ([]byte, error) {
 	if s.memory != nil {
 		return s.memory[stream][at : at+n], nil
 	}
+	if s.spill != nil {
+		b := make([]byte, n)
+		_, err := s.spill.ReadAt(b, s.at[stream]+int64(at))
+		return b, err
+	}
 	var out []byte
 	for n > 0 {
 		c, err := s.file.chunk(s.id, stream, at/chunkSize)
@@ -72,45 +81,48 @@ func (s *segment) read(stream, at, n int) ([]byte, error) {
 	return out, nil
 }
 
+// isNew reports whether a segment isn't in the index yet.
+func (s *segment) isNew() bool { return s.file == nil }
+
 // open reads what every query needs.
 func (s *segment) open() error {
 	raw, err := s.read(docStream, 0, s.sizes[docStream])
 	if err != nil {
 		return err
 	}
-	d := decoder{text: string(raw)}
-	s.layouts = make([]layout, d.count(1))
+	d := code.Decoder{Text: string(raw)}
+	s.layouts = make([]layout, d.Count(1))
 	for i := range s.layouts {
 		l := &s.layouts[i]
-		n := d.count(9)
+		n := d.Count(9)
 		l.names, l.weights = make([]string, n), make([]float64, n)
 		for j := range n {
-			l.names[j], l.weights[j] = strings.ToLower(d.string()), d.float()
+			l.names[j], l.weights[j] = strings.ToLower(d.String()), d.Float()
 		}
 	}
-	s.docs = make([]doc, d.count(8))
+	s.docs = make([]doc, d.Count(8))
 	lengths := make([]uint32, 0, 4*len(s.docs))
 	for i := range s.docs {
 		p := &s.docs[i]
-		p.kind, p.id, p.space, p.path, p.rank = d.string(), d.string(), d.string(), d.string(), d.signed()
-		p.at, p.size = d.int(), d.int()
-		if p.layout = d.int(); p.layout >= len(s.layouts) {
+		p.kind, p.id, p.space, p.path, p.rank = d.String(), d.String(), d.String(), d.String(), d.Signed()
+		p.at, p.size = d.Int(), d.Int()
+		if p.layout = d.Int(); p.layout >= len(s.layouts) {
 			return errDamaged
 		}
 		from := len(lengths)
 		for range s.layouts[p.layout].names {
-			lengths = append(lengths, uint32(d.int()))
+			lengths = append(lengths, uint32(d.Int()))
 		}
 		p.lengths = lengths[from:len(lengths):len(lengths)]
 	}
 	if raw, err = s.read(indexStream, 0, s.sizes[indexStream]); err != nil {
 		return err
 	}
-	x := decoder{text: string(raw)}
-	for len(x.text) > 0 && !x.bad {
-		s.blocks = append(s.blocks, block{x.string(), x.int(), x.int()})
+	x := code.Decoder{Text: string(raw)}
+	for len(x.Text) > 0 && !x.Bad {
+		s.blocks = append(s.blocks, block{x.String(), x.Int(), x.Int()})
 	}
-	if d.bad || x.bad || len(d.text) > 0 {
+	if d.Bad || x.Bad || len(d.Text) > 0 {
 		return errDamaged
 	}
 	return nil
@@ -177,13 +189,17 @@ func (s *segment) record(p *doc) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := decoder{text: string(raw)}
-	r := &Record{Kind: d.string(), ID: d.string(), Space: d.string(), Path: d.string(), Rank: int(d.signed())}
-	r.Fields = make([]Field, d.count(10))
+	return decodeRecord(raw)
+}
+
+func decodeRecord(raw []byte) (*Record, error) {
+	d := code.Decoder{Text: string(raw)}
+	r := &Record{Kind: d.String(), ID: d.String(), Space: d.String(), Path: d.String(), Rank: int(d.Signed())}
+	r.Fields = make([]Field, d.Count(10))
 	for i := range r.Fields {
-		r.Fields[i] = Field{Name: d.string(), Text: d.string(), Weight: d.float()}
+		r.Fields[i] = Field{Name: d.String(), Text: d.String(), Weight: d.Float()}
 	}
-	if d.bad {
+	if d.Bad {
 		return nil, errDamaged
 	}
 	return r, nil
@@ -252,68 +268,3 @@ func (p *postings) in(slot int) []uint32 {
 	}
 	return p.pos[p.spans[i].from:p.spans[i].to]
 }
-
-// A decoder takes a text apart. After something that doesn't fit it is bad and returns nothing more.
-type decoder struct {
-	text string
-	bad  bool
-}
-
-func (d *decoder) take(n int) string {
-	if d.bad || n < 0 || n > len(d.text) {
-		d.bad, d.text = true, ""
-		return ""
-	}
-	s := d.text[:n]
-	d.text = d.text[n:]
-	return s
-}
-
-func (d *decoder) uint() (n uint64) {
-	for shift := 0; shift < 64 && len(d.text) > 0; shift += 7 {
-		c := d.text[0]
-		d.text = d.text[1:]
-		n |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return n
-		}
-	}
-	d.bad, d.text = true, ""
-	return 0
-}
-
-func (d *decoder) int() int {
-	n := d.uint()
-	if n > 1<<40 {
-		d.bad, d.text = true, ""
-		return 0
-	}
-	return int(n)
-}
-
-// count reads how many things follow, each of at least size bytes: so damage can't ask for memory.
-func (d *decoder) count(size int) int {
-	n := d.int()
-	if n > len(d.text)/size {
-		d.bad, d.text = true, ""
-		return 0
-	}
-	return n
-}
-
-func (d *decoder) signed() int64 {
-	n := d.uint()
-	return int64(n>>1) ^ -int64(n&1)
-}
-
-func (d *decoder) string() string { return d.take(d.int()) }
-
-func (d *decoder) fixed() uint64 {
-	s := d.take(8)
-	if d.bad {
-		return 0
-	}
-	return binary.LittleEndian.Uint64([]byte(s))
-}
-
-func (d *decoder) float() float64 { return math.Float64frombits(d.fixed()) }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/ai/search/code"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/statcache"
 )
@@ -154,45 +155,45 @@ func (s *Stat) words() [6]uint64 {
 }
 
 // decodeHead reads the schema and the generation, which stand first.
-func decodeHead(d *decoder) (schema cas.Digest, gen uint64) {
-	copy(schema[:], d.take(len(schema)))
-	return schema, d.fixed()
+func decodeHead(d *code.Decoder) (schema cas.Digest, gen uint64) {
+	copy(schema[:], d.Take(len(schema)))
+	return schema, d.Fixed()
 }
 
 // decodeState reads what encode wrote, of segments in a file.
 func decodeState(b []byte, file *reader) (*state, error) {
-	d := &decoder{text: string(b)}
+	d := &code.Decoder{Text: string(b)}
 	s := new(state)
 	s.schema, s.gen = decodeHead(d)
-	s.written = statcache.Moment{Boot: d.fixed(), Wall: int64(d.fixed()), Up: int64(d.fixed())}
-	s.segs = make([]*segment, d.count(8+8*streams))
+	s.written = statcache.Moment{Boot: d.Fixed(), Wall: int64(d.Fixed()), Up: int64(d.Fixed())}
+	s.segs = make([]*segment, d.Count(8+8*streams))
 	for i := range s.segs {
-		g := &segment{id: d.fixed(), file: file}
+		g := &segment{id: d.Fixed(), file: file}
 		for j := range g.sizes {
-			g.sizes[j] = int(d.fixed())
+			g.sizes[j] = int(d.Fixed())
 		}
 		s.segs[i] = g
 	}
-	s.entries = make([]entry, d.count(20))
+	s.entries = make([]entry, d.Count(20))
 	for i := range s.entries {
 		e := &s.entries[i]
-		e.space, e.path = d.string(), d.string()
-		flags := d.take(1)
-		if d.bad {
+		e.space, e.path = d.String(), d.String()
+		flags := d.Take(1)
+		if d.Bad {
 			return nil, errDamaged
 		}
 		if flags[0]&hasStat != 0 {
-			e.stat = Stat{int64(d.fixed()), int64(d.fixed()), int64(d.fixed()), d.fixed(), d.fixed(), uint32(d.fixed()), true}
+			e.stat = Stat{int64(d.Fixed()), int64(d.Fixed()), int64(d.Fixed()), d.Fixed(), d.Fixed(), uint32(d.Fixed()), true}
 		}
 		if flags[0]&hasDigest != 0 {
-			copy(e.digest[:], d.take(len(e.digest)))
+			copy(e.digest[:], d.Take(len(e.digest)))
 		}
-		copy(e.hash[:], d.take(len(e.hash)))
-		if e.count = d.int(); e.count > 0 {
-			e.seg, e.first = d.int(), d.int()
+		copy(e.hash[:], d.Take(len(e.hash)))
+		if e.count = d.Int(); e.count > 0 {
+			e.seg, e.first = d.Int(), d.Int()
 		}
 	}
-	if d.bad || len(d.text) > 0 {
+	if d.Bad || len(d.Text) > 0 {
 		return nil, errDamaged
 	}
 	return s, nil

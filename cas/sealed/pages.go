@@ -44,16 +44,24 @@ type pageChecker struct {
 	seen  []bool
 	last  []byte // the last key on a leaf, nil before the first
 	least []byte // what the branches above say that no later key is less than
+	held  int64  // bytes of keys and values that were seen
+}
+
+func newChecker(f *os.File, write bool) (*pageChecker, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return &pageChecker{}, err
+	}
+	pages := fi.Size() / pageSize
+	return &pageChecker{f: f, write: write, pages: uint64(pages), seen: make([]bool, pages)}, nil
 }
 
 // checkPages checks the tree of a transaction.
 func checkPages(f *os.File, tx *bolt.Tx, write bool) error {
-	fi, err := f.Stat()
-	if err != nil {
-		return err
+	c, err := newChecker(f, write)
+	if err == nil {
+		err = c.page(uint64(tx.Cursor().Bucket().Root()), true)
 	}
-	c := pageChecker{f: f, write: write, pages: uint64(fi.Size() / pageSize), seen: make([]bool, fi.Size()/pageSize)}
-	err = c.page(uint64(tx.Cursor().Bucket().Root()), true)
 	if err == nil && write {
 		err = c.free(uint64(tx.ID()))
 	}
@@ -127,7 +135,9 @@ func (c *pageChecker) elements(p []byte, at int64, size uint64, buckets bool) er
 			if err := c.bucket(at+int64(from+word(8)), word(12)); err != nil {
 				return err
 			}
+			continue
 		}
+		c.held += int64(word(8) + word(12))
 	}
 	return nil
 }

@@ -247,11 +247,12 @@ type Batch struct {
 	f       *File
 	tx      *bolt.Tx
 	b       *bolt.Bucket
+	held    int // bytes that were put and not flushed
 	rebuilt bool
 }
 
-// Update calls f with a batch that is written if f returns no error, and not at all otherwise. The file is made if
-// need be. It waits as Open does. Where a file turns out to be damaged, f is called again, for a new one. A file that
+// Update calls f with a batch that is written if f returns no error, and not at all otherwise, but for what f flushes.
+// The file is made if need be. It waits as Open does. Where a file turns out to be damaged, f is called again, for a new one. A file that
 // has become much larger than what it holds is replaced by a small one.
 func Update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error) error {
 	return update(ctx, path, format, wait, f, (*File).shrink)
@@ -282,14 +283,16 @@ func (b *Batch) update(ctx context.Context, path, format string, wait time.Durat
 	if err != nil {
 		return err
 	}
+	b.f = file
 	err = Guarded(func() error {
-		return file.db.Update(func(tx *bolt.Tx) (err error) {
-			b.f, b.tx = file, tx
-			if b.b, err = tx.CreateBucketIfNotExists([]byte(format)); err != nil {
-				return err
-			}
-			return f(b)
-		})
+		if err := b.begin(); err != nil {
+			return err
+		}
+		if err := f(b); err != nil {
+			_ = b.tx.Rollback() // closing the file forgets it as well
+			return err
+		}
+		return b.tx.Commit()
 	})
 	if err == nil {
 		err = Guarded(func() error { return after(file) })
@@ -300,6 +303,26 @@ func (b *Batch) update(ctx context.Context, path, format string, wait time.Durat
 		file.Close()
 	}
 	return err
+}
+
+func (b *Batch) begin() (err error) {
+	if b.tx, err = b.f.db.Begin(true); err == nil {
+		b.b, err = b.tx.CreateBucketIfNotExists([]byte(b.f.format))
+	}
+	b.held = 0
+	return err
+}
+
+// Flush writes what was put so far, if that is much: a transaction has all of it in memory, twice. Readers see it, and it
+// stays whatever comes after.
+func (b *Batch) Flush() error {
+	if b.held < portion {
+		return nil
+	}
+	if err := b.tx.Commit(); err != nil {
+		return err
+	}
+	return b.begin()
 }
 
 // Rebuilt reports whether the file was damaged, or of another format, and was removed to make this one.
@@ -316,6 +339,7 @@ func (b *Batch) Get(key []byte) []byte {
 
 // Put writes a value.
 func (b *Batch) Put(key, value []byte) error {
+	b.held += len(value)
 	sum := b.f.sumOf(key, value)
 	return b.b.Put(key, append(append(make([]byte, 0, sumSize+len(value)), sum[:]...), value...))
 }
@@ -328,13 +352,20 @@ func (b *Batch) Clear() (err error) {
 	return err
 }
 
-// Keep removes the keys that keep doesn't want.
-func (b *Batch) Keep(keep func(key []byte) bool) error {
+// Keep removes the keys that keep doesn't want. Keep may also return the key to go on with, if all before that are
+// wanted: pages that aren't looked at don't become memory of this process.
+func (b *Batch) Keep(keep func(key []byte) (ok bool, next []byte)) error {
 	var gone [][]byte
 	c := b.b.Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		if !keep(k) {
+	for k, _ := c.First(); k != nil; {
+		ok, next := keep(k)
+		if !ok {
 			gone = append(gone, slices.Clone(k))
+		}
+		if next != nil {
+			k, _ = c.Seek(next)
+		} else {
+			k, _ = c.Next()
 		}
 	}
 	for _, k := range gone {
@@ -402,13 +433,16 @@ func (f *File) copy(from *bolt.Tx, n *File, keep func(key []byte) bool) error {
 	return nil
 }
 
-// size adds up what the file holds.
+// size adds up what the file holds. It reads the file and leaves the mapping alone, whose pages would become memory of this
+// process.
 func (f *File) size() (n int64) {
-	f.db.View(func(tx *bolt.Tx) error {
-		return tx.Bucket([]byte(f.format)).ForEach(func(k, v []byte) error {
-			n += int64(len(k) + len(v))
-			return nil
-		})
+	_ = f.db.View(func(tx *bolt.Tx) error {
+		c, err := newChecker(f.file, false)
+		if err == nil {
+			err = c.page(uint64(tx.Cursor().Bucket().Root()), true)
+		}
+		n = c.held
+		return err
 	})
 	return n
 }

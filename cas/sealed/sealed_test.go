@@ -86,6 +86,12 @@ func TestReadBack(t *testing.T) {
 	if n, err := readAll(t, path, 500, 300); n != 500 || err != nil {
 		t.Error(n, err)
 	}
+	f, err := Open(t.Context(), path, format, 0)
+	must(t, err)
+	if n := f.size(); n != 500*int64(len(key(0))+sumSize+len(valueOf(0, 300))) {
+		t.Errorf("%d bytes", n)
+	}
+	f.Close()
 	if n, err := readAll(t, path, 501, 300); n != 500 || !errors.Is(err, ErrDamaged) {
 		t.Error(n, err)
 	}
@@ -93,13 +99,13 @@ func TestReadBack(t *testing.T) {
 		if b.Get(key(7)) == nil || b.Get(key(500)) != nil {
 			t.Error("not there, or there")
 		}
-		return b.Keep(func(k []byte) bool { return k[3]%2 == 0 })
+		return b.Keep(func(k []byte) (bool, []byte) { return k[3]%2 == 0, nil })
 	}))
 	if n, _ := readAll(t, path, 500, 300); n != 250 {
 		t.Error(n)
 	}
 	refused := errors.New("refused")
-	err := Update(t.Context(), path, format, 0, func(b *Batch) error {
+	err = Update(t.Context(), path, format, 0, func(b *Batch) error {
 		must(t, b.Clear())
 		return refused
 	})
@@ -152,7 +158,7 @@ func TestShrink(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
 	fill(t, path, 300, 64<<10)
 	must(t, Update(t.Context(), path, format, 0, func(b *Batch) error {
-		return b.Keep(func(k []byte) bool { return k[2] == 0 && k[3] < 10 })
+		return b.Keep(func(k []byte) (bool, []byte) { return k[2] == 0 && k[3] < 10, nil })
 	}))
 	fi, err := os.Stat(path)
 	must(t, err)
@@ -510,6 +516,8 @@ func TestModel(t *testing.T) {
 				v := strings.Repeat("v", r.IntN(3000))
 				want[k] = v
 				must(t, b.Put([]byte(k), []byte(v)))
+				b.held *= 1 + r.IntN(30)
+				must(t, b.Flush())
 			}
 			switch r.IntN(10) {
 			case 0:
@@ -517,9 +525,18 @@ func TestModel(t *testing.T) {
 				return b.Clear()
 			case 1, 2, 3:
 				drop := byte('0' + r.IntN(10))
-				keep := func(k []byte) bool { return k[0] != drop }
-				maps.DeleteFunc(want, func(k, _ string) bool { return !keep([]byte(k)) })
-				return b.Keep(keep)
+				maps.DeleteFunc(want, func(k, _ string) bool { return k[0] == drop })
+				looked := map[byte]bool{}
+				return b.Keep(func(k []byte) (bool, []byte) {
+					if k[0] == drop {
+						return false, nil
+					}
+					if looked[k[0]] {
+						t.Errorf("round %d: %q was to be passed over", round, k)
+					}
+					looked[k[0]] = true
+					return true, []byte{k[0] + 1}
+				})
 			}
 			return nil
 		}))

@@ -1,0 +1,109 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/rye-build/rye/cas/osfile"
+)
+
+// fullSegment is how large a segment becomes. 32 of them reach the limit of an index.
+const fullSegment = 16 << 20
+
+// A writer makes segments of records. Several goroutines may add to it. Its memory doesn't grow with the number of records:
+// it ends a segment that is full, and segments wait in files without a name until they are written to the index.
+type writer struct {
+	full  int // the size of a segment
+	parts []part
+
+	mu   sync.Mutex
+	made []*segment
+}
+
+// A part of a writer builds one segment after the other.
+type part struct {
+	mu    sync.Mutex
+	b     *builder // nil before the first record of a segment
+	seg   int      // its number in made
+	spill spill
+}
+
+// newWriter returns a writer with its files in dir. Without one it has everything in memory.
+func newWriter(dir string, full, parts int) *writer {
+	w := &writer{full: full, parts: make([]part, parts)}
+	for i := range w.parts {
+		w.parts[i].spill = spill{osfile.Scratch{Dir: dir}, full / 16}
+	}
+	return w
+}
+
+// add indexes the records of a file, which begin with number first in segment seg. Encoded are the same records as they are
+// written.
+func (w *writer) add(i int, records []Record, encoded [][]byte) (seg, first int, err error) {
+	p := &w.parts[i%len(w.parts)]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.b == nil {
+		p.b = newBuilder(&p.spill)
+		w.mu.Lock()
+		p.seg, w.made = len(w.made), append(w.made, nil)
+		w.mu.Unlock()
+	}
+	seg, first = p.seg, p.b.count
+	for j := range records {
+		if err := p.b.add(&records[j], encoded[j]); err != nil {
+			return 0, 0, err
+		}
+	}
+	if p.b.size() >= w.full {
+		err = w.end(p)
+	}
+	return seg, first, err
+}
+
+// end makes a segment of what was added to a part.
+func (w *writer) end(p *part) error {
+	if p.b == nil {
+		return nil
+	}
+	g, err := p.b.segment()
+	p.b = nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.made[p.seg] = g
+	return err
+}
+
+// finish returns the segments. They can be read until the writer is closed.
+func (w *writer) finish() ([]*segment, error) {
+	errs := make([]error, len(w.parts))
+	var wg sync.WaitGroup
+	for i := range w.parts {
+		wg.Go(func() { errs[i] = w.end(&w.parts[i]) })
+	}
+	wg.Wait()
+	return w.made, errors.Join(errs...)
+}
+
+func (w *writer) close() {
+	for i := range w.parts {
+		w.parts[i].spill.Close()
+	}
+}
+
+// errSpill says that there is no room for what is made. It fits into memory, or nowhere.
+var errSpill = errors.New("can't be written beside the index")
+
+// A spill is where a part puts what needn't be in memory.
+type spill struct {
+	osfile.Scratch     // without a directory there is none
+	least          int // bytes of records that are worth writing
+}
+
+func (s *spill) write(b []byte) error {
+	if err := s.Append(b); err != nil {
+		return fmt.Errorf("%w: %w", errSpill, err)
+	}
+	return nil
+}
