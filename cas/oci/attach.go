@@ -12,8 +12,11 @@ import (
 	"github.com/rye-build/rye/cas/oci/guard"
 )
 
-// maxAttached is how many attachments of a type are read.
-const maxAttached = 1000
+// What is read of the attachments of a type: so many, and none after so many bytes.
+const (
+	maxAttached = 1000
+	maxBytes    = 32 << 20
+)
 
 // Attached reads the attachments of some type, one after the other. Anybody may attach anything: one that is no attachment as
 // rye writes them, whose bytes are wrong, that is one too many, or that take refuses, is left out, and left says why.
@@ -27,16 +30,17 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Att
 	if err != nil {
 		return nil, m.place.about(m.Digest, err)
 	}
-	n := 0
+	n, over, read := 0, 0, int64(0)
 	for _, d := range all {
 		// Registries from before OCI 1.1 take the type of the config for the artifact's.
 		if d.ArtifactType != kind && d.ArtifactType != "" && d.ArtifactType != ocispec.MediaTypeEmptyJSON {
 			continue
 		}
-		if n++; n > maxAttached {
+		if n++; n > maxAttached || read > maxBytes {
+			over++
 			continue
 		}
-		a, err := m.attachment(ctx, d, kind)
+		a, err := m.attachment(ctx, d, kind, &read)
 		if err != nil && !leavable(err) {
 			return nil, m.place.about(m.Digest, err)
 		}
@@ -48,8 +52,8 @@ func (m *Image) Attached(ctx context.Context, kind string, take func(*format.Att
 			left = append(left, fault.Wrap(f, "%s: %s", fault.Clip(d.Digest.String(), 80), f.Text))
 		}
 	}
-	if n > maxAttached {
-		left = append(left, fault.New(fault.Limit, "%d of %d, since only %d are read", n-maxAttached, n, maxAttached))
+	if over > 0 {
+		left = append(left, fault.New(fault.Limit, "%d of %d, since only %d with %d MiB are read", over, n, maxAttached, maxBytes>>20))
 	}
 	if more {
 		left = append(left, fault.New(fault.Limit, "all behind the first %d in the registry's list, which is too long", len(all)))
@@ -66,8 +70,8 @@ func leavable(err error) bool {
 	return false
 }
 
-// attachment reads one that is listed as being of a type; nil if it is of another.
-func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string) (*format.Attachment, error) {
+// attachment reads one that is listed as being of a type, and counts its bytes; nil if it is of another.
+func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind string, read *int64) (*format.Attachment, error) {
 	if !format.ValidDigest(d.Digest.String()) {
 		return nil, fault.New(fault.Integrity, "its digest is not a sha256")
 	}
@@ -75,6 +79,7 @@ func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind strin
 	if err != nil {
 		return nil, err
 	}
+	*read += int64(len(b))
 	a, parts, err := format.ParseAttachment(b, m.self)
 	if a.Type != kind && (err == nil || d.ArtifactType != kind) {
 		return nil, nil
@@ -83,6 +88,7 @@ func (m *Image) attachment(ctx context.Context, d ocispec.Descriptor, kind strin
 		return nil, err
 	}
 	for i := range parts {
+		*read += parts[i].Size
 		if a.Parts[i].Bytes, err = m.place.get(ctx, parts[i]); err != nil {
 			return nil, err
 		}

@@ -305,6 +305,42 @@ func TestManyTags(t *testing.T) {
 	}
 }
 
+// TestJunk: attachments that are large are read as far as there is a use for them, and the others all the same.
+func TestJunk(t *testing.T) {
+	t.Parallel()
+	d := newDouble(t)
+	p := d.place(t)
+	w := newWorld(t, []byte("a"))
+	done, err := p.Push(t.Context(), w.content, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Get(t.Context(), done.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refer := func(kind string, size, i int) {
+		blob := noise(uint64(i), size)
+		d.Blobs[format.Sum(blob)] = blob
+		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
+			ocispec.MediaTypeImageManifest, kind, done.Digest, kind, format.Sum(blob), size)
+		d.Manifests[format.Sum(b)] = b
+	}
+	for i := range 8 {
+		refer(format.SignaturesType, 65<<10, i)
+		refer("text/plain", 6<<20, i)
+	}
+	d.Sent = 0
+	if all, left, err := m.signatures(t.Context()); err != nil || len(all) != 1 || len(left) != 8 || d.Sent > 64<<10 {
+		t.Errorf("%d signatures, left %v, %v, %d bytes", len(all), left, err, d.Sent)
+	}
+	d.Sent = 0
+	left, err := m.Attached(t.Context(), "text/plain", func(*format.Attachment) error { return nil })
+	if err != nil || len(left) != 1 || left[0].Error() != "2 of 8, since only 1000 with 32 MiB are read" || d.Sent > 38<<20 {
+		t.Errorf("left %v, %v, %d bytes", left, err, d.Sent)
+	}
+}
+
 // TestManyReferrers: a registry lists referrers in pages, however many they are. What isn't read of a list without end, and of too
 // many of one type, is said, and a push ends all the same.
 func TestManyReferrers(t *testing.T) {
@@ -333,7 +369,7 @@ func TestManyReferrers(t *testing.T) {
 	for i := range maxAttached + 4 {
 		refer(format.SignaturesType, i)
 	}
-	if all, left, err := m.signatures(t.Context()); err != nil || len(all)+len(left) < maxAttached || left[len(left)-1].Error() != "5 of 1005, since only 1000 are read" {
+	if all, left, err := m.signatures(t.Context()); err != nil || len(all)+len(left) < maxAttached || left[len(left)-1].Error() != "5 of 1005, since only 1000 with 32 MiB are read" {
 		t.Errorf("%d signatures, %d left, %v", len(all), len(left), err)
 	}
 	large := strings.Repeat("x", 3<<20)

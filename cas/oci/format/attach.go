@@ -18,7 +18,8 @@ const (
 
 // The limits of an attachment that is read.
 const (
-	maxAttached = 8 << 20 // of a part
+	maxSigned   = 64 << 10 // of a part with signatures or keys: 16 have a third of that
+	maxAttached = 8 << 20  // of another part
 	maxParts    = 4
 )
 
@@ -68,8 +69,12 @@ func ParseAttachment(b []byte, subject ocispec.Descriptor) (Attachment, []ocispe
 		return a, nil, fault.New(fault.Integrity, "not an attachment of %s", subject.Digest)
 	}
 	for _, l := range in.Layers {
-		if l.Size < 0 || l.Size > maxAttached || !ValidDigest(l.Digest.String()) {
-			return a, nil, fault.New(fault.Integrity, "it has a part of more than %d bytes, or without a sha256", maxAttached)
+		most := int64(maxAttached)
+		if l.MediaType == SignaturesType || l.MediaType == KeysType {
+			most = maxSigned
+		}
+		if l.Size < 0 || l.Size > most || !ValidDigest(l.Digest.String()) {
+			return a, nil, fault.New(fault.Integrity, "it has a part of more than %d bytes, or without a sha256", most)
 		}
 		a.Parts = append(a.Parts, Part{Type: l.MediaType, Name: l.Annotations[ocispec.AnnotationTitle]})
 	}
