@@ -169,7 +169,7 @@ func (p *Place) about(name string, err error) error {
 	if r, ok := p.at.(*repository); ok {
 		r.denied(f)
 	}
-	if f.Code == fault.NotFound && len(f.Hint) == 0 {
+	if f.Code != fault.Files && len(f.Hint) == 0 {
 		f.Try("rye docs oci")
 	}
 	return fault.Wrap(f, "%s: %s", where, f.Text).On("reference", where.String())

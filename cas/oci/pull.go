@@ -451,7 +451,8 @@ func (u *unpacking) small(p piece) func([]byte) error {
 // isn't committed.
 func (u *unpacking) arrived(want cas.ID, found cas.Digest, err error) error {
 	if err == nil && found != want.Digest {
-		err = &cas.DamagedError{ID: want, Found: found}
+		err = fault.New(fault.Integrity, "the layers do not hold what the document names: %s %s is damaged", want.Kind, want.Digest.Short()).On("reason", "layers").
+			Because("expected  "+want.Digest.String(), "found     "+found.String()) // the registry is wrong, and not the store
 	}
 	if err == nil {
 		u.fresh[found] = true

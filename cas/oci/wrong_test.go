@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,7 +153,7 @@ func TestWrong(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is believed")
 			}
-			if f := fault.Of(err); f.Code != c.code || !strings.Contains(f.Text, c.text) || !strings.HasPrefix(f.Text, "oci://") {
+			if f := fault.Of(err); f.Code != c.code || !strings.Contains(f.Text, c.text) || !strings.HasPrefix(f.Text, "oci://") || len(f.Hint) == 0 {
 				t.Errorf("%s %s", f.Code, f.Text)
 			}
 			for o := range store.List(t.Context()) {
@@ -260,7 +261,7 @@ func TestForeign(t *testing.T) {
 		if err == nil {
 			_, _, err = m.Objects(t.Context(), w.content.Objects, new(cas.Memory), t.TempDir())
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), want) || !slices.Contains(fault.Of(err).Hint, "rye docs oci") {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -309,8 +310,8 @@ func TestLayer(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.Blobs[format.Sum(c.blob)], d.Manifests[format.Sum(text)], d.Tags["1"] = c.blob, text, format.Sum(text)
-		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", name, err, c.want)
+		if _, err := w.pull(t.Context(), p, "1", t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) || !slices.Equal(fault.Of(err).Hint, []string{"rye docs oci"}) {
+			t.Errorf("%s: %v, want %s: %q", name, err, c.want, fault.Of(err).Hint)
 		}
 	}
 }
