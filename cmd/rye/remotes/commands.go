@@ -9,7 +9,7 @@ func Commands() []cli.Command {
 			Path: "bundle push", Quiet: true, Group: "bundles", Help: "Push a bundle to an OCI registry or image layout.",
 			More: "It sends what the registry lacks, with the signatures and evidence as referrers, and sets the tag last. Without a tag, the tag " +
 				"is the bundle's version. oci-layout:DIR writes a directory that can be carried to a machine without a network.\n\nExamples:\n\n" +
-				"    rye bundle push acme/deploy oci://registry.example.com/acme/deploy\n" +
+				"    rye bundle push oci://registry.example.com/acme/deploy\n" +
 				"    rye bundle push acme/deploy oci://registry.example.com/acme/deploy:stable\n    rye bundle push acme/deploy oci-layout:stick",
 			Aka: []string{"bundle upload", "push"},
 			New: func() cli.Runner { return new(bundlePushRun) }, Schema: "bundle-push/1", Output: bundlePushed{},

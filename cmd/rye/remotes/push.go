@@ -15,8 +15,8 @@ import (
 )
 
 type bundlePushRun struct {
-	Bundle string `arg:"" complete:"bundle" help:"Bundle of the project or the store."`
-	To     string `arg:"" name:"reference" help:"oci://HOST/NAME[:TAG] or oci-layout:DIR[:TAG]."`
+	Bundle string `arg:"" complete:"bundle" help:"Bundle of the project or the store; left out: the project's."`
+	To     string `arg:"" optional:"" name:"reference" help:"oci://HOST/NAME[:TAG] or oci-layout:DIR[:TAG]."`
 }
 
 type bundlePushed struct {
@@ -36,6 +36,9 @@ func (p bundlePushed) Text(t *cli.Terminal) {
 }
 
 func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.To == "" { // one argument is the reference
+		c.Bundle, c.To = "", c.Bundle
+	}
 	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
