@@ -156,6 +156,11 @@ func TestWait(t *testing.T) {
 	if f := fault.Of(err); f.Code != fault.Timeout || len(out) != 3 || out[0].Done() || !reflect.DeepEqual(f.Details["threads"], []string{"a", "b", "c"}) {
 		t.Errorf("%v, %+v", err, out)
 	}
+	w.set("c", registry.Waiting, "")
+	_, err = w.desk.Wait(t.Context(), ask, operate.Waiting{Timeout: time.Millisecond})
+	if hint := fault.Of(err).Hint; !slices.Equal(hint, []string{"rye approvals", "rye thread wait a b c"}) {
+		t.Errorf("%q", hint)
+	}
 	shown := make(chan int, 100)
 	show := func(rows []*registry.Thread) { shown <- len(slices.DeleteFunc(slices.Clone(rows), operate.Stands)) }
 	type result struct {

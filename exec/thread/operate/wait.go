@@ -102,13 +102,16 @@ func over(rows []*registry.Thread, first bool) bool {
 
 // late is the error of a wait that took too long.
 func late(rows []*registry.Thread, after time.Duration) error {
-	var rest, lines, words []string
+	var rest, lines, words, next []string
 	for _, row := range rows {
 		if !Stands(row) {
+			if row.State == registry.Waiting && next == nil {
+				next = []string{"rye approvals"} // it waits for an answer
+			}
 			rest, words = append(rest, row.ID), append(words, fault.Quote(row.ID))
 			lines = append(lines, fmt.Sprintf("%s is %s", row.ID, row.State))
 		}
 	}
 	return fault.New(fault.Timeout, "%s did not end within %s", fault.Count(int64(len(rest)), "thread"), after).On("threads", rest).
-		List(lines...).Try("rye thread wait " + strings.Join(words, " "))
+		List(lines...).Try(append(next, "rye thread wait "+strings.Join(words, " "))...)
 }
