@@ -17,7 +17,7 @@ import (
 // reading are the commands that neither run, sign nor change anything.
 var reading = []string{
 	"approvals", "audit list", "audit show", "audit stats", "audit verify", "auth list", "bundle diff", "bundle inspect", "bundle list", "bundle verify",
-	"cache list", "check", "completion", "config", "diff", "docs", "doctor", "help", "info", "key list", "key show", "ls", "mcp list", "mcp show", "outdated",
+	"cache list", "check", "completion", "config", "diff", "docs", "doctor", "help", "key list", "key show", "licences", "ls", "mcp list", "mcp show", "outdated",
 	"schema", "search", "serve token list", "show", "store cat", "store list", "store ls", "store refs", "store stat", "store tree", "thread cost",
 	"thread list", "thread logs", "thread result", "thread search", "thread show", "thread tree", "thread verify", "thread wait",
 	"tree", "trust check", "trust list", "verify", "version", "why",

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 func TestCheck(t *testing.T) {
 	in := func(string) string { return "acme/plan-1-a\x1b" }
 	out := func(string) string { return "" }
-	for command, args := range map[string][]string{"verify": nil, "thread show": nil, "lock": {"lock", "--check"}, "run": {"run", "--detached"}, "docs": nil} {
+	for command, args := range map[string][]string{"verify": nil, "thread show": nil, "licences": nil, "lock": {"lock", "--check"}, "run": {"run", "--detached"}, "docs": nil} {
 		if err := within.Check(nil, command, args, in); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ func TestMain(m *testing.M) {
 			_, err = os.Stderr.Write(job)
 		}
 		j, _ := detach.Parse(job)
+		if err == nil && j != nil && others(j.Child.Tokens) {
+			os.Exit(5)
+		}
 		if err != nil || j == nil || detach.Tell(os.Stdout, &detach.Word{Thread: j.Thread, Process: os.Getpid()}) != nil {
 			os.Exit(4)
 		}
@@ -60,6 +64,15 @@ func TestMain(m *testing.M) {
 		os.Exit(4)
 	}
 	os.Exit(0)
+}
+
+// others reports whether other processes can see a token: among the arguments or in the environment of this one.
+func others(tokens []string) bool {
+	said := strings.Join(append(os.Args, os.Environ()...), "\n")
+	return slices.ContainsFunc(tokens, func(text string) bool {
+		signature, _, _ := strings.Cut(text, "\n")
+		return strings.Contains(said, signature)
+	})
 }
 
 func command(t *testing.T, what string) proc.Command {
