@@ -103,7 +103,7 @@ func Deny(all []Entry, globs []string) (int, error) {
 	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "/", "\x00") }
 	for _, g := range globs {
 		if _, err := path.Match(plain(g), ""); err != nil || strings.TrimSpace(g) == "" {
-			return 0, fault.New(fault.Validation, "%q is not a valid glob", g).On("glob", g)
+			return 0, fault.New(fault.Validation, "%q is not a valid glob", g).On("glob", g).Try("rye help licences")
 		}
 	}
 	deny := func(name string) bool {
