@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +30,13 @@ func TestAsyncTerminated(t *testing.T) {
 		return modeltest.Turn{Hang: true}
 	})
 	dir, env := modelProject(t, server, "Talk.", "Talk.")
+	policy, err := os.OpenFile(filepath.Join(dir, "home", ".ai", "policy.yaml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = policy.WriteString("exec: {limits: {memory: 700MiB}}\n")
+	}
+	if err := errors.Join(err, policy.Close()); err != nil {
+		t.Fatal(err)
+	}
 	start := exec.CommandContext(t.Context(), "rye", "run", "acme/wipe", "--unlocked", "--async", "--json")
 	start.Dir, start.Env = dir, env
 	out, err := start.Output()
@@ -48,6 +57,13 @@ func TestAsyncTerminated(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(process)
+	// It has the limits of the policy, and as much CPU time as its thread may take.
+	for what, want := range map[int]uint64{unix.RLIMIT_DATA: 700 << 20, unix.RLIMIT_CPU: 1801} {
+		var has unix.Rlimit
+		if err := unix.Prlimit(started.Data.PID, what, nil, &has); err != nil || has.Cur != want {
+			t.Errorf("limit %d is %+v, want %d: %v", what, has, want, err)
+		}
+	}
 	if err := unix.PidfdSendSignal(process, unix.SIGTERM, nil, 0); err != nil {
 		t.Fatal(err)
 	}

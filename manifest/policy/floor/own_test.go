@@ -21,6 +21,9 @@ func TestOwn(t *testing.T) {
 	if got := root.Narrow(project); got != (Own{Memory: 1 << 30, Processes: 9}) {
 		t.Errorf("%+v", got)
 	}
+	if got := OwnLimits.Narrow(Own{}); got != (Own{Memory: 1 << 30, Processes: 512}) {
+		t.Errorf("%+v", got)
+	}
 	if got := OwnLimits.Narrow(Own{Memory: 64 << 20}); got != (Own{Memory: 64 << 20, Processes: 512}) {
 		t.Errorf("%+v", got)
 	}
