@@ -129,8 +129,8 @@ func TestFenced(t *testing.T) {
 				return modeltest.Turn{Text: "on", Calls: []provider.ToolCall{executes("b", "acme/echo", object{"text": "x"})}, Usage: provider.Usage{Input: 10, Output: 5}}
 			})
 			_, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{"what": "x"})})
-			if fault.CodeOf(err) != fault.Conflict {
-				t.Errorf("%v", err)
+			if f := fault.Of(err); f.Code != fault.Conflict || len(f.Hint) != 1 || !strings.HasPrefix(f.Hint[0], "rye thread wait acme/plan-") {
+				t.Errorf("%v, %q", err, f.Hint)
 			}
 			for id, row := range all(t, w) {
 				a, err := ledger.Get(t.Context(), w.engine.Ledger, id)

@@ -99,7 +99,8 @@ func (w *Watch) look(ctx context.Context, s *Seat) {
 // see takes what a row says, and reports whether there is nothing more to look for.
 func (w *Watch) see(s *Seat, row *registry.Thread) (over bool) {
 	if row.Epoch != s.Epoch {
-		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread", s.ID).On("epoch", row.Epoch).Permanent())
+		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread", s.ID).On("epoch", row.Epoch).
+			Try("rye thread wait " + fault.Quote(s.ID)).Permanent())
 		return true
 	}
 	if row.Asked.For != "" {

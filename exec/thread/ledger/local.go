@@ -155,7 +155,8 @@ func (all *accounts) check(e *Entry, strict bool) error {
 		return fault.New(fault.NotFound, "the thread %q has no account", e.Thread)
 	}
 	if a != nil && e.Epoch < a.epoch {
-		return fault.New(fault.Conflict, "another process drives the thread %s now", e.Thread).On("epoch", a.epoch).Permanent()
+		return fault.New(fault.Conflict, "another process drives the thread %s now", e.Thread).On("epoch", a.epoch).
+			Try("rye thread wait " + fault.Quote(e.Thread)).Permanent()
 	}
 	if a != nil && a.closed && (e.Op == OpReserve || e.Op == OpSettle) {
 		return fault.New(fault.Conflict, "the account of the thread %s is closed", e.Thread).Permanent()

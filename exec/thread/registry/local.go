@@ -142,7 +142,8 @@ func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Th
 			}
 			return e.Try("rye thread resume " + fault.Quote(id) + " --message TEXT")
 		case t.Epoch != seen:
-			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread", id).On("epoch", t.Epoch)
+			return fault.New(fault.Conflict, "another process has claimed the thread %s", id).On("thread", id).On("epoch", t.Epoch).
+				Try("rye thread wait " + fault.Quote(id))
 		case t.State == Running && l.alive(t.Driver):
 			return driven(t)
 		}
@@ -278,7 +279,8 @@ func (l *Local) Changed(ctx context.Context, mark string) (string, error) {
 }
 
 func outdated(t *Thread) error {
-	return fault.New(fault.Conflict, "another process drives the thread %s now", t.ID).On("thread", t.ID).On("epoch", t.Epoch).Permanent()
+	return fault.New(fault.Conflict, "another process drives the thread %s now", t.ID).On("thread", t.ID).On("epoch", t.Epoch).
+		Try("rye thread wait " + fault.Quote(t.ID)).Permanent()
 }
 
 // Hold implements Registry.
