@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -181,6 +182,15 @@ func FuzzFrames(f *testing.F) {
 			t.Fatalf("%q and %q, %+v and %+v", all, again, one, other)
 		}
 	})
+}
+
+// TestPause: memory is looked at seldom while much of it is left.
+func TestPause(t *testing.T) {
+	for left, want := range map[int64]time.Duration{-1: soonest, 16 << 20: soonest, 224 << 20: 28 * time.Millisecond, math.MaxInt64: latest} {
+		if got := pause(left); got != want {
+			t.Errorf("%d bytes left: %s", left, got)
+		}
+	}
 }
 
 // TestWatchMemory: the watch reports too much memory once, and samples as often as it is asked to.

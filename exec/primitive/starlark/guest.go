@@ -81,14 +81,19 @@ func Guest(in io.Reader, out io.Writer) int {
 // serve runs a request. Nothing of it is left for the next one: every program has modules and a thread of its own.
 func (r *request) serve(w *guest.Writer) error {
 	debug.SetMemoryLimit(r.Memory / 4 * 3)
-	var ended atomic.Bool
-	defer ended.Store(true)
+	var ended atomic.Bool // by the answer, or else by the watch
 	go guest.WatchMemory(func() bool { return !ended.Load() }, r.Memory/8*7, func() {
+		if ended.Swap(true) {
+			return
+		}
 		// The interpreter can't be asked: it may be inside one operation that takes all memory.
 		w.Frame(guest.Value, (&end{ended: "memory"}).bytes())
 		syscall.Exit(1)
 	})
 	answer := r.run(w.Stream(guest.Err)).bytes()
+	if ended.Swap(true) {
+		select {} // the process ends: a second answer would be taken for that of the next call
+	}
 	if err := w.Used(); err != nil {
 		return err
 	}
