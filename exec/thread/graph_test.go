@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
@@ -358,4 +360,40 @@ func TestGraphCancelled(t *testing.T) {
 		t.Fatalf("%+v, %v, %d calls, %d checkpoints", r, err, made, signed)
 	}
 	w.same(r.Thread)
+}
+
+// TestGraphPrinted: the graph that the documentation prints runs as it is printed, and so does one of rye 1, whose config_schema
+// declares the inputs.
+func TestGraphPrinted(t *testing.T) {
+	page, err := fs.ReadFile(std.FS(), "knowledge/rye/graphs.md")
+	must(t, err)
+	_, text, _ := strings.Cut(string(page), "\n    version: ")
+	text, _, _ = strings.Cut("    version: "+text, "\n\n")
+	text = strings.ReplaceAll("\n"+text+"\n", "\n    ", "\n")
+	if !strings.Contains(text, "input_schema:") {
+		t.Fatalf("the page has no graph: %s", text)
+	}
+	items := graphs(map[string]string{"pages": text[1:], "old": strings.Replace(text[1:], "input_schema:", "config_schema:", 1)})
+	for id, gives := range map[string]string{"fetch": `{"page": params["url"]}`, "report": `{"text": params["pages"]}`} {
+		head, _, _ := strings.Cut(echo, "input_schema")
+		items["tools/acme/"+id+".star"] = head + "input_schema: {type: object}\n# ---\ndef main(params):\n    return " + gives + "\n"
+	}
+	w := newWorld(t, items)
+	for _, id := range []string{"pages", "old"} {
+		for most, want := range map[int]string{1: `{"pages":[{"page":"a"},{"page":"b"}]}`, 3: `{"pages":[{"page":"a"},{"page":"b"}],"text":[{"page":"a"},{"page":"b"}]}`} {
+			inputs := object{"urls": []any{"a", "b"}}
+			if most != 3 { // the default
+				inputs["most"] = float64(most)
+			}
+			r, err := w.walk(id, inputs)
+			must(t, err)
+			if got := w.outputs(r, nil); got != want {
+				t.Errorf("%s: %s, want %s", id, got, want)
+			}
+			w.same(r.Thread)
+		}
+		if _, err := w.walk(id, nil); fault.CodeOf(err) != fault.Validation {
+			t.Errorf("%s without urls: %v", id, err)
+		}
+	}
 }
