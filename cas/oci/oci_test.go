@@ -281,3 +281,33 @@ func TestReference(t *testing.T) {
 		}
 	}
 }
+
+// TestProgress: pushes and pulls report as many bytes as the objects have, whether they travel or are there already.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	objects := [][]byte{[]byte("a"), noise(1, 5<<20), noise(2, 100_000)}
+	w := newWorld(t, objects...)
+	var moved atomic.Int64
+	reported := func(what string, err error) {
+		t.Helper()
+		if n := moved.Swap(0); err != nil || n != 1+5<<20+100_000 {
+			t.Errorf("%s: %d bytes, %v", what, n, err)
+		}
+	}
+	p := newDouble(t).place(t, func(o *Options) { o.Progress = func(n int64) { moved.Add(n) } })
+	for _, what := range []string{"a push", "a second one"} {
+		_, err := p.Push(t.Context(), w.content, "1")
+		reported(what, err)
+	}
+	m, err := p.Get(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var store cas.Memory
+	for _, what := range []string{"a pull", "a second one"} {
+		_, release, err := m.Objects(t.Context(), w.content.Objects, &store, filepath.Join(t.TempDir(), "spool"))
+		if reported(what, err); err == nil {
+			release()
+		}
+	}
+}
