@@ -311,3 +311,19 @@ func TestProgress(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReference: what is accepted is written as it was read, and what is named by it has a form that a registry takes.
+func FuzzReference(f *testing.F) {
+	for _, s := range []string{"oci://h.example:5000/a/b:1.0@sha256:" + strings.Repeat("0a", 32), "oci://[::1]:5000/a:v_1", "oci-layout:../a@b:tag", `oci-layout:C:\a:1`, "https://h/a"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := ParseReference(s)
+		if err != nil {
+			return
+		}
+		if r.String() != s || (r.Dir == "") == (r.Host == "") || (r.Name == "") != (r.Host == "") || r.Tag != "" && !ValidTag(r.Tag) || r.Digest != "" && !format.ValidDigest(r.Digest) {
+			t.Errorf("%q is %+v", s, r)
+		}
+	})
+}

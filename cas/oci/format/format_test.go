@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/rye-build/rye/cas"
 )
 
@@ -262,4 +264,32 @@ func TestUnpack(t *testing.T) {
 	if err := Unpack(strings.NewReader(""), all[0], nil); err == nil {
 		t.Error("nothing is believed")
 	}
+}
+
+// FuzzParseAttachment: what is accepted is about the subject, and its parts keep to the limits.
+func FuzzParseAttachment(f *testing.F) {
+	subject := Blob(ocispec.MediaTypeImageManifest, []byte("m"))
+	b, err := (&Attachment{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig", []byte("line\n")}, {"x", "", nil}}}).Append(nil, subject)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	for _, old := range []string{`"subject"`, `"size":5`, `"sha256:`, `"layers":[`, "null"} {
+		f.Add(bytes.Replace(b, []byte(old), []byte(`"size":-1`), 1))
+		f.Add(bytes.Replace(b, []byte(old), []byte(`"size":70000`), 1))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, at, err := ParseAttachment(b, subject)
+		if err != nil {
+			return
+		}
+		if len(a.Parts) != len(at) || len(at) > maxParts {
+			t.Errorf("%+v, %+v", a, at)
+		}
+		for _, d := range at {
+			if d.Size < 0 || d.Size > maxAttached || d.MediaType == SignaturesType && d.Size > maxSigned || !ValidDigest(d.Digest.String()) {
+				t.Errorf("%+v", d)
+			}
+		}
+	})
 }
