@@ -120,7 +120,10 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.DryRun {
 		return ans, nil
 	}
-	return ans, skill.WriteDir(dir.Value, files)
+	if err := skill.WriteDir(dir.Value, files); err != nil {
+		return nil, err
+	}
+	return ans, nil
 }
 
 // toClient puts what the lock pins into the folders of a client, or takes it away.
