@@ -82,6 +82,11 @@ func TestLockFullDisk(t *testing.T) {
 	p.in("lock")
 	p.in("vendor")
 	change := map[string]func(){
+		"sign": func() {
+			for _, name := range p.items {
+				p.put(name, toolIn("mine", "third"))
+			}
+		},
 		"lock": func() {
 			for _, name := range p.items {
 				p.put(name, toolIn("mine", "second"))
@@ -99,7 +104,7 @@ func TestLockFullDisk(t *testing.T) {
 			}
 		},
 	}
-	for _, args := range [][]string{{"lock"}, {"vendor"}, {"restore", "**"}} {
+	for _, args := range [][]string{{"sign", "--all"}, {"lock"}, {"vendor"}, {"restore", "**"}} {
 		change[args[0]]()
 		before, refused, done := p.files(), 0, false
 		for kib := int64(0); kib <= 512 && !done; kib += 4 + kib/2/4*4 {

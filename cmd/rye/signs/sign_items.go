@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rye-build/rye/ai"
@@ -275,8 +276,7 @@ func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	runs := s.runs()
 	release := s.v.Hold() // what isn't in memory any more is read again
 	err := cas.Parallel(ctx, 0, len(runs), func(ctx context.Context, i int) error {
-		s.some(ctx, runs[i])
-		return nil
+		return s.some(ctx, runs[i])
 	})
 	release()
 	files := make([]*osfile.Staged, len(s.all))
@@ -285,7 +285,7 @@ func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 	}
 	if err != nil {
 		s.write.Drop(files)
-		return nil, err
+		return nil, fault.Of(err).Because("nothing was signed")
 	}
 	if ans, err := s.refused(); err != nil {
 		s.write.Drop(files)
@@ -325,8 +325,8 @@ func (s *itemSigner) runs() (all [][]*pending) {
 	return all
 }
 
-// some signs items of one directory, which is opened once.
-func (s *itemSigner) some(ctx context.Context, run []*pending) {
+// some signs items of one directory, which is opened once. It fails where all others would fail too.
+func (s *itemSigner) some(ctx context.Context, run []*pending) error {
 	var folder *osfile.Folder
 	defer func() {
 		if folder != nil {
@@ -341,12 +341,17 @@ func (s *itemSigner) some(ctx context.Context, run []*pending) {
 	}
 	for _, w := range run {
 		if ctx.Err() != nil {
-			return
+			return nil
 		}
-		if err := s.one(ctx, w, open); err != nil && ctx.Err() == nil {
+		switch err := s.one(ctx, w, open); {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+			return err
+		default:
 			s.problem(w.Checked, err)
 		}
 	}
+	return nil
 }
 
 // one signs one item and writes it beside the old one.
