@@ -2,7 +2,6 @@
 package change
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -118,9 +117,9 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 		return nil, err
 	}
 	result.Made = made
-	result.describe(l, made.Lock, made.Bytes)
+	result.describe(l, made.Lock, cas.Sum(made.Bytes))
 	result.Changes = append(result.Changes, made.Changes...)
-	result.Changed = !bytes.Equal(made.Bytes, l.File)
+	result.Changed = cas.Sum(made.Bytes) != l.Id()
 	err = result.weaker(ctx, l, o.Accept)
 	if o.Check {
 		// Without the pinned bytes a weakening can't be found; then the hint doesn't accept it.
@@ -176,7 +175,7 @@ func (r *Result) checked(l *workspace.Lock, weaker []string) error {
 
 // elsewhere is the answer of Check where other bundles are needed than the lock has.
 func (r *Result) elsewhere(l *workspace.Lock) (*Result, error) {
-	r.describe(l, l.Old, l.File)
+	r.describe(l, l.Old, l.Id())
 	r.Changes, r.Changed = append(r.Changes, l.RequirementChanges()...), true
 	if len(r.Changes) > 0 {
 		return r, r.checked(l, nil)
@@ -189,8 +188,8 @@ func (r *Result) elsewhere(l *workspace.Lock) (*Result, error) {
 	return r, f.Asked()
 }
 
-func (r *Result) describe(l *workspace.Lock, lf *lockfile.Lock, b []byte) {
-	r.File, r.ID = l.LockPath(), cas.Sum(b).String()
+func (r *Result) describe(l *workspace.Lock, lf *lockfile.Lock, id cas.Digest) {
+	r.File, r.ID = l.LockPath(), id.String()
 	r.Bundles, r.Pins, r.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)
 }
 

@@ -23,7 +23,7 @@ func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string)
 	var err error
 	switch {
 	case !r.Changed:
-	case l.File == nil:
+	case l.Id().IsZero():
 		all, err = r.takeOver(ctx, l)
 	case l.Sides != nil:
 		all, err = weakerThanSides(ctx, l, r.Made)

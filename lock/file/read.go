@@ -34,7 +34,8 @@ func Parse(b []byte) (*Lock, error) {
 	if len(p.lock.Pins) == 0 {
 		p.lock.Pins = nil
 	}
-	return &p.lock, nil
+	l := p.lock // alone, because the parser holds b
+	return &l, nil
 }
 
 // cause returns what has made a good file one that is refused with err, if that can be seen: neither a sign of git's

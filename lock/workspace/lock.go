@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -38,7 +37,7 @@ type Lock struct {
 	Yaml      *ryeyaml.Project  // empty where there is no rye.yaml
 	Stands    *ryeyaml.Project  // rye.yaml as the file has it, while Yaml is edited; nil where there is no file
 	Old       *lockfile.Lock    // nil: there is no rye.lock
-	File      []byte            // of Old
+	id        cas.Digest        // of the file of Old; zero where there is none
 	User      bool              // it is the user's own lock
 	Sides     []*lockfile.Lock  // of a merge that git left unfinished: two; a side that can't be read is nil
 	Installed []lockfile.Bundle // that the user's lock may use
@@ -80,16 +79,17 @@ func (l *Lock) ReadLock(conflict bool) (err error) {
 	if ai.Inside(path) != nil {
 		return &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), Details: map[string]any{"path": path}}
 	}
-	l.File, err = osfile.ReadIfThere("the lock", path, lockfile.MaxBytes)
+	b, err := osfile.ReadIfThere("the lock", path, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	l.Old, err = lockfile.Parse(l.File)
+	l.id = cas.Sum(b)
+	l.Old, err = lockfile.Parse(b)
 	if _, merge := errors.AsType[*lockfile.MergeError](err); merge && conflict {
-		l.Sides = mergedSides(l.File)
+		l.Sides = mergedSides(b)
 		return nil
 	}
 	return l.LockFault(path, err)
@@ -126,7 +126,7 @@ func (l *Lock) Close() {
 
 // Current is the lock as it was read, with the policies as they are now. The caller closes it; l stays open.
 func (l *Lock) Current() (*Lock, error) {
-	n := &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: l.Old, File: l.File, User: l.User,
+	n := &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: l.Old, id: l.id, User: l.User,
 		Listed: new(listed)}
 	var err error
 	n.Trust, err = n.Policy()
@@ -310,8 +310,16 @@ func (l *Lock) Vendored() (_ *vendor.Vendor, err error) {
 	return l.Vendor, err
 }
 
-// Id is the digest of the lock's bytes.
-func (l *Lock) Id() cas.Digest { return cas.Sum(l.File) }
+// Id is the digest of the lock's bytes, zero where there is no lock. A lock of 100,000 items has 44 MB: they aren't kept.
+func (l *Lock) Id() cas.Digest { return l.id }
+
+// Text reads the lock's bytes again; nil where they have changed since.
+func (l *Lock) Text() []byte {
+	if b, err := osfile.ReadIfThere("the lock", l.LockPath(), lockfile.MaxBytes); err == nil && cas.Sum(b) == l.id {
+		return b
+	}
+	return nil
+}
 
 // Set is the lock with all that it names.
 func (l *Lock) Set(ctx context.Context) (*lock.Set, error) {
@@ -328,7 +336,8 @@ func (l *Lock) Set(ctx context.Context) (*lock.Set, error) {
 // Write replaces the lock with b. A reader finds the old lock or the new one.
 func (l *Lock) Write(b []byte) error {
 	osfile.Sweep(l.Dir, l.Now())
-	if l.File != nil && bytes.Equal(b, l.File) {
+	id := cas.Sum(b)
+	if id == l.id {
 		return nil
 	}
 	mode := fs.FileMode(0o777)
@@ -346,12 +355,12 @@ func (l *Lock) Write(b []byte) error {
 	// Another process's lock isn't overwritten with one that was made without it.
 	if now, err := d.Read(lockfile.Name, lockfile.MaxBytes); err != nil {
 		return err
-	} else if !bytes.Equal(now, l.File) {
+	} else if (now != nil || !l.id.IsZero()) && cas.Sum(now) != l.id {
 		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process changed %q meanwhile", l.LockPath()), Hint: []string{"rye lock"}}
 	}
-	if err := d.Write(lockfile.Name, 0o644, l.File == nil, b); err != nil {
+	if err := d.Write(lockfile.Name, 0o644, l.id.IsZero(), b); err != nil {
 		return err
 	}
-	l.File = b
+	l.id = id
 	return nil
 }

@@ -44,7 +44,7 @@ type lockDiff struct {
 	Report   *diff.Report        `json:"report,omitempty"`
 	whole    bool                // nothing kept from looking at all of it
 	of       *places.Lock        // the project's
-	file     []byte              // the bytes of From
+	text     func() []byte       // the bytes of From
 }
 
 func (d *lockDiff) Text(t *cli.Terminal) {
@@ -75,7 +75,7 @@ func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer l.Close()
-	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{}, Drift: []session.DriftLine{}, Problems: []check.Problem{}, of: l, file: l.File}
+	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{}, Drift: []session.DriftLine{}, Problems: []check.Problem{}, of: l, text: l.Text}
 	ref, refErr := model.ParseRef(c.From)
 	switch {
 	case c.From != "" && (refErr != nil || c.To != ""):
@@ -101,7 +101,7 @@ func (c *diffRun) locks(ctx context.Context, l *places.Lock, ans *lockDiff) erro
 	if err != nil {
 		return err
 	}
-	ans.From, ans.To, ans.file = c.From, l.LockPath(), file
+	ans.From, ans.To, ans.text = c.From, l.LockPath(), func() []byte { return file }
 	var to *lock.Side
 	if c.To != "" {
 		ans.To = c.To

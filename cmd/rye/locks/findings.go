@@ -23,7 +23,7 @@ func (c *LockAnswer) Findings() []findings.Finding {
 		return all
 	}
 	level := func(lockfile.Change) findings.Level { return findings.Error }
-	return append(all, findings.OfChanges(c.Changes, level, change.ChangeText, c.old.LockPath(), c.old.File)...)
+	return append(all, findings.OfChanges(c.Changes, level, change.ChangeText, c.old.LockPath(), c.old.Text())...)
 }
 
 // Extent names what is compared.
@@ -48,14 +48,14 @@ func (d *lockDiff) Findings() []findings.Finding {
 		}
 		return findings.Note
 	}
-	return append(all, findings.OfChanges(d.Changes, level, change.ChangeText, d.From, d.file)...)
+	return append(all, findings.OfChanges(d.Changes, level, change.ChangeText, d.From, d.text())...)
 }
 
 // ofProblems places problems: one in a file of a bundle is at the bundle's entry in the lock.
 func ofProblems(l *places.Lock, problems []check.Problem) []findings.Finding {
 	return findings.OfProblems(problems, func(p check.Problem) (string, int) {
-		if id, ok := strings.CutPrefix(p.Space, lockfile.System); ok && l != nil && l.File != nil {
-			return l.LockPath(), lockfile.LineOf(l.File, "bundles", id)
+		if id, ok := strings.CutPrefix(p.Space, lockfile.System); ok && l != nil && !l.Id().IsZero() {
+			return l.LockPath(), lockfile.LineOf(l.Text(), "bundles", id)
 		}
 		if l == nil || filepath.IsAbs(p.File) {
 			return p.File, p.Line

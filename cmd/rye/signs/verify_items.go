@@ -224,7 +224,7 @@ func reaches(glob, id string) bool {
 func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*signing.Evidence, *fault.Error) {
 	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
 	ans, f := refusedFile(v, t, ai.File{Space: space}, b.Err)
-	ans.Name, ans.File, ans.Line, ans.Hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), lockfile.LineOf(v.Lock.File, "bundles", b.ID), f.Hint
+	ans.Name, ans.File, ans.Line, ans.Hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), lockfile.LineOf(v.Lock.Text(), "bundles", b.ID), f.Hint
 	return ans, f
 }
 

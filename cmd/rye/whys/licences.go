@@ -82,7 +82,7 @@ func (c *licencesRun) list(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return nil, err
 	}
 	ans := &licencesAnswer{Lock: l.LockPath()}
-	if ans.Licences, err = licences.Of(ctx, set, l.Old, l.File); err != nil {
+	if ans.Licences, err = licences.Of(ctx, set, l.Old, l.Text()); err != nil {
 		return nil, err
 	}
 	if ans.Denied, err = licences.Deny(ans.Licences, c.Deny); err != nil {
