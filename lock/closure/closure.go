@@ -34,6 +34,7 @@ type Options struct {
 	Roots []project.Root
 	User  bool  // it is the user's own lock: without roots all items of the user are roots
 	Store Store // nil: nothing is put
+	Uses  bool  // say why items are in the closure
 }
 
 // A Closure is what can be reached.
@@ -41,7 +42,7 @@ type Closure struct {
 	Pins        []file.Pin        // sorted by ref
 	Definitions []file.Definition // sorted by name
 	Lists       []List            // sorted by tool
-	Uses        []Use             // sorted by From, To, Pattern and Why, each once
+	Uses        []Use             // sorted by From, To, Pattern and Why, each once; nil unless asked for
 	Warnings    []*Problem        // sorted by place
 }
 
@@ -117,9 +118,8 @@ type closer struct {
 	stop   context.CancelCauseFunc
 
 	// What the listing says.
-	files map[model.Ref][]ai.File
+	files []ai.File // sorted by ref, those of one ref from the highest space to the lowest
 	bad   map[model.Ref][]*ai.ItemError
-	refs  []model.Ref // sorted
 
 	asked    []edge // by the project
 	problems []*Problem
@@ -174,7 +174,7 @@ type nodeKey struct {
 type node struct {
 	nodeKey
 	path       string
-	pin        file.Pin
+	pin        *file.Pin  // nil of what has problems
 	definition cas.Digest // of config
 	list       *List      // of a tool that names one
 	patterns   []pattern
@@ -272,7 +272,7 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 	slices.SortFunc(c.order, func(a, b *node) int {
 		return cmp.Or(file.CompareRefs(a.ref, b.ref), cmp.Compare(rank(a.space), rank(b.space)))
 	})
-	out := &Closure{}
+	out := &Closure{Pins: make([]file.Pin, 0, len(c.order))}
 	var echoes []*Problem
 	twice := map[*node]*model.Ref{} // refs with two items, and who uses them first
 	for _, e := range c.asked {
@@ -291,7 +291,9 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 		if over := c.behind(n); len(over) > 0 {
 			c.warnings = append(c.warnings, n.about(value.Pos{}, "", fault.New(fault.Validation, "overrides the item in %q, as \"override:\" in your policy allows", strings.Join(over, ", "))))
 		}
-		out.Pins = append(out.Pins, n.pin)
+		if n.pin != nil {
+			out.Pins, n.pin = append(out.Pins, *n.pin), nil
+		}
 		if n.list != nil {
 			out.Lists = append(out.Lists, *n.list)
 		}
@@ -341,6 +343,7 @@ func (c *closer) edge(out *Closure, from *node, e edge) {
 		err = c.results[e.to].err
 	}
 	switch {
+	case err == nil && !c.Uses:
 	case err == nil:
 		out.Uses = append(out.Uses, u)
 	case e.why == AsExecutor:
@@ -396,7 +399,7 @@ func (c *closer) behind(n *node) (over []string) {
 	if first, _, _ := strings.Cut(n.ref.ID, "/"); n.space.Builtin || !strings.EqualFold(first, "rye") {
 		return nil
 	}
-	for _, f := range c.files[n.ref] {
+	for _, f := range c.filesAt(n.ref) {
 		if f.Space.Level < n.space.Level || f.Space.Builtin {
 			over = append(over, f.Space.Label)
 		}

@@ -63,7 +63,7 @@ func (c *closer) extends(n *node, layers []*ai.Item) {
 	for _, it := range layers {
 		v := it.Model.Fields.Get(merge.Extends)
 		ref, err := model.ParseRef(configKind + ":" + v.String())
-		if err == nil && c.files[ref] != nil {
+		if err == nil && len(c.filesAt(ref)) > 0 {
 			n.edges = append(n.edges, edge{why: AsConfig, to: want{ref: ref}, at: v.At, field: merge.Extends})
 		}
 	}

@@ -21,14 +21,7 @@ func (c *closer) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.files, c.bad = make(map[model.Ref][]ai.File, len(l.Files)), map[model.Ref][]*ai.ItemError{}
-	for _, f := range l.Files {
-		if _, ok := c.files[f.Ref]; !ok {
-			c.refs = append(c.refs, f.Ref)
-		}
-		c.files[f.Ref] = append(c.files[f.Ref], f)
-	}
-	slices.SortFunc(c.refs, compareIDs)
+	c.files, c.bad = l.Files, map[model.Ref][]*ai.ItemError{}
 	for _, p := range l.Problems {
 		if p.Ref == (model.Ref{}) {
 			if f, err := c.View.At(p.Space, p.Path); err == nil {
@@ -47,6 +40,23 @@ func (c *closer) list(ctx context.Context) error {
 	}
 	return nil
 }
+
+// filesAt returns the files with a ref.
+func (c *closer) filesAt(ref model.Ref) []ai.File {
+	i, _ := slices.BinarySearchFunc(c.files, ref, compareFile)
+	return sameRef(c.files[i:], ref)
+}
+
+// sameRef returns the files at the beginning that have a ref.
+func sameRef(files []ai.File, ref model.Ref) []ai.File {
+	n := 0
+	for n < len(files) && files[n].Ref == ref {
+		n++
+	}
+	return files[:n]
+}
+
+func compareFile(f ai.File, ref model.Ref) int { return compareIDs(f.Ref, ref) }
 
 // compareIDs orders refs by kind, then by id.
 func compareIDs(a, b model.Ref) int {
@@ -80,13 +90,11 @@ func (c *closer) concerns(p *ai.ItemError) bool {
 
 // roots returns what the project wants, in order.
 func (c *closer) roots() []want {
-	seen := map[want]bool{}
 	var wants []want
 	ask := func(why Why, ref model.Ref, pattern string) {
 		w := want{ref: ref}
 		c.asked = append(c.asked, edge{why: why, to: w, pattern: pattern})
-		if !seen[w] {
-			seen[w] = true
+		if _, ok := c.results[w]; !ok {
 			c.results[w] = result{}
 			wants = append(wants, w)
 		}
@@ -98,13 +106,15 @@ func (c *closer) roots() []want {
 	globs := slices.Clone(c.Roots)
 	slices.SortFunc(globs, func(a, b project.Root) int { return strings.Compare(a.Text, b.Text) })
 	covers := make([]bool, len(globs))
-	for _, ref := range c.refs {
-		if len(globs) == 0 && c.files[ref][0].Space.Level == own {
+	for rest := c.files; len(rest) > 0; {
+		ref, files := rest[0].Ref, sameRef(rest, rest[0].Ref)
+		rest = rest[len(files):]
+		if len(globs) == 0 && files[0].Space.Level == own {
 			ask(AsRoot, ref, "")
 		}
 		told := false
 		for i := range globs {
-			if r := &globs[i]; !r.One && (!told || !covers[i]) && c.matchesAny(r, ref) {
+			if r := &globs[i]; !r.One && (!told || !covers[i]) && matchesAny(r, files) {
 				covers[i] = true
 				if !told && r.Text == project.Own {
 					ask(AsRoot, ref, "")
@@ -115,7 +125,7 @@ func (c *closer) roots() []want {
 			}
 		}
 		// What the library alone has is what the binary says, and no file of anybody's changes it.
-		if ref.Kind == configKind && !c.files[ref][0].Space.Builtin {
+		if ref.Kind == configKind && !files[0].Space.Builtin {
 			ask(AsConfig, ref, "")
 		}
 	}
@@ -138,8 +148,8 @@ func (c *closer) roots() []want {
 }
 
 // matchesAny reports whether a root covers an item of any of the spaces that have it.
-func (c *closer) matchesAny(r *project.Root, ref model.Ref) bool {
-	return slices.ContainsFunc(c.files[ref], func(f ai.File) bool { return r.Match(ref, f.Space.Label) })
+func matchesAny(r *project.Root, files []ai.File) bool {
+	return slices.ContainsFunc(files, func(f ai.File) bool { return r.Match(f.Ref, f.Space.Label) })
 }
 
 // find returns the item that a want means.
@@ -153,7 +163,7 @@ func (c *closer) find(ctx context.Context, w want) (*ai.Item, error) {
 			return nil, err
 		}
 	}
-	if files := c.files[w.ref]; len(files) == 1 && len(c.bad[w.ref]) == 0 {
+	if files := c.filesAt(w.ref); len(files) == 1 && len(c.bad[w.ref]) == 0 {
 		it, err := c.View.Load(ctx, files[0])
 		if !errors.Is(err, ai.ErrAsset) {
 			return it, err
@@ -244,10 +254,10 @@ func (c *closer) matches(p capability.Capability) (refs []model.Ref) {
 		}
 	}
 	for _, kind := range kinds {
-		i, _ := slices.BinarySearchFunc(c.refs, model.Ref{Kind: kind, ID: begin}, compareIDs)
-		for ; i < len(c.refs) && c.refs[i].Kind == kind && strings.HasPrefix(c.refs[i].ID, begin); i++ {
-			if covers(p, c.refs[i]) {
-				refs = append(refs, c.refs[i])
+		i, _ := slices.BinarySearchFunc(c.files, model.Ref{Kind: kind, ID: begin}, compareFile)
+		for ; i < len(c.files) && c.files[i].Ref.Kind == kind && strings.HasPrefix(c.files[i].ID, begin); i++ {
+			if ref := c.files[i].Ref; (i == 0 || c.files[i-1].Ref != ref) && covers(p, ref) {
+				refs = append(refs, ref)
 			}
 		}
 	}

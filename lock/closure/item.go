@@ -157,7 +157,7 @@ func (c *closer) pin(ctx context.Context, n *node, it *ai.Item, a *ai.Admission)
 			return
 		}
 	}
-	n.pin = p
+	n.pin = &p
 }
 
 // place says where the file of a pin is, and puts it into the store with those that belong to it.

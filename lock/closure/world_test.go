@@ -179,7 +179,7 @@ func rootsOf(t testing.TB, texts ...string) []project.Root {
 func (b *built) options(store closure.Store) closure.Options {
 	admit := ai.NewAdmitter(b.view, b.trust)
 	admit.KeepTrees()
-	return closure.Options{View: b.view, Admit: admit, Roots: b.roots, Store: store}
+	return closure.Options{View: b.view, Admit: admit, Roots: b.roots, Store: store, Uses: true}
 }
 
 // close wants a closure, and returns it with the store that it was put into.

@@ -47,7 +47,7 @@ func graph(ctx context.Context, l *places.Lock) (*lockGraph, error) {
 		return nil, err
 	}
 	admit.KeepTrees()
-	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(l)})
+	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: lockedRoots(l), Uses: true})
 	if problems := locks.Problems(ctx, l, err); len(problems) > 0 {
 		return nil, unfollowed(err, problems)
 	}
