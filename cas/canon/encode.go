@@ -22,7 +22,7 @@ type Encoder struct {
 	spec *schema
 	err  error
 	buf  []byte
-	base int // bytes in front of the document, which the caller gave
+	base int // bytes in front of the document, which the caller gave; below zero those that were taken
 
 	state   state
 	header  int // index of the next header
@@ -59,6 +59,18 @@ func (e *Encoder) Bytes() []byte {
 		return nil
 	}
 	return e.buf
+}
+
+// Take returns what was appended since the last time, if that is at least so many bytes, else nil. It is for documents that
+// needn't be in memory as a whole: Bytes then returns the rest. The bytes are valid until the next call of e.
+func (e *Encoder) Take(least int) []byte {
+	if e.err != nil || e.state == inEntry || len(e.buf) < least {
+		return nil
+	}
+	b := e.buf
+	e.base -= len(b)
+	e.buf = b[:0]
+	return b
 }
 
 // Close ends the document and returns the first error.

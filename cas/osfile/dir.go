@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -150,6 +151,11 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 // Write makes a file, or replaces it, whole and durable, as writeFile does. With exclusive a file that is there is
 // fs.ErrExist.
 func (d *Dir) Write(name string, mode fs.FileMode, exclusive bool, b []byte) error {
+	return d.WriteTo(name, mode, exclusive, BytesOf(b))
+}
+
+// WriteTo is Write for what isn't in memory. It may be asked for several times.
+func (d *Dir) WriteTo(name string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) error {
 	dir := path.Dir(name)
 	// Another process may remove the directory while it is empty.
 	err := fs.ErrNotExist
@@ -159,8 +165,7 @@ func (d *Dir) Write(name string, mode fs.FileMode, exclusive bool, b []byte) err
 			continue
 		}
 		err = In{Root: r, Lazy: true}.Write(path.Base(name), 0o600, exclusive, func(f *os.File) error {
-			_, err := f.Write(b)
-			return cmp.Or(err, f.Chmod(mode), f.Sync())
+			return cmp.Or(write(f), f.Chmod(mode), f.Sync())
 		})
 		r.Close()
 	}

@@ -209,7 +209,7 @@ func (s *served) lock() {
 	made, err := relock.Make(ctx, relock.Request{Project: l.Yaml, Old: l.Old, Env: relock.Env{Library: find.LibrarySpace(), View: l.View,
 		Files: l.DiskStore(), Store: batch, Sources: workspace.Bringing{Sources: l.Sources, Listed: l.Listed}, Packages: l.Registry}})
 	s.must(err)
-	s.must(batch.Commit(ctx), l.Write(made.Bytes))
+	s.must(batch.Commit(ctx), l.Write(made))
 }
 
 func (s *served) open(ctx context.Context) (*session.Session, func() error, error) {

@@ -125,5 +125,5 @@ func (p *project) lock() error {
 	if err := batch.Commit(ctx); err != nil {
 		return err
 	}
-	return l.Write(made.Bytes)
+	return l.Write(made)
 }

@@ -117,9 +117,9 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 		return nil, err
 	}
 	result.Made = made
-	result.describe(l, made.Lock, cas.Sum(made.Bytes))
+	result.describe(l, made.Lock, made.ID)
 	result.Changes = append(result.Changes, made.Changes...)
-	result.Changed = cas.Sum(made.Bytes) != l.Id()
+	result.Changed = made.ID != l.Id()
 	err = result.weaker(ctx, l, o.Accept)
 	if o.Check {
 		// Without the pinned bytes a weakening can't be found; then the hint doesn't accept it.
@@ -145,7 +145,7 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 			result.Edited = err == nil
 		}
 		if err == nil {
-			err = l.Write(made.Bytes)
+			err = l.Write(made)
 			result.Written = err == nil
 		}
 		return err
@@ -196,7 +196,7 @@ func (r *Result) describe(l *workspace.Lock, lf *lockfile.Lock, id cas.Digest) {
 // kept returns the objects that the store keeps for a new lock; it has all of them.
 func kept(ctx context.Context, l *workspace.Lock, made *relock.Made) ([]lock.Object, error) {
 	open := func() (*lock.Set, error) {
-		return lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(l.DiskStore()))
+		return lock.NewSet(ctx, made.Lock, made.ID, workspace.SetOptions(l.DiskStore()))
 	}
 	set, err := open()
 	if _, missing := errors.AsType[*lock.MissingError](err); missing && l.Vendor != nil {

@@ -95,7 +95,7 @@ func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made
 
 // Side returns a lock that was made, to be compared.
 func Side(ctx context.Context, l *workspace.Lock, made *relock.Made, objects lock.Source) (*lock.Side, error) {
-	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(with(l, made, objects)))
+	return lock.NewSide(ctx, made.Lock, made.ID, workspace.SetOptions(with(l, made, objects)))
 }
 
 // with adds the files of the project and the user for what the store doesn't have yet.

@@ -41,7 +41,7 @@ func locked(t *testing.T) *projecttest.Project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(batch.Commit(t.Context()), l.Write(made.Bytes)); err != nil {
+	if err := errors.Join(batch.Commit(t.Context()), l.Write(made)); err != nil {
 		t.Fatal(err)
 	}
 	return p

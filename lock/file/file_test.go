@@ -517,3 +517,41 @@ func TestArtifactsOf(t *testing.T) {
 		t.Errorf("got %q, %q", version, tags)
 	}
 }
+
+// TestCanonical: a lock in any order is what its file says, and so is what keeps it from being one.
+func TestCanonical(t *testing.T) {
+	pins := make([]Pin, 3000)
+	for i := range pins {
+		id := fmt.Sprint("a/", 9999-i)
+		pins[i] = Pin{Ref: model.Ref{Kind: "tool", ID: id}, Digest: cas.Sum([]byte(id)), From: FromProject, Path: "tools/" + id + ".py", Size: 1, Mode: cas.File}
+	}
+	l := &Lock{Pins: pins}
+	want, err := Append(nil, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, id, err := Canonical(l)
+	if err != nil || id != cas.Sum(want) {
+		t.Fatal(id, err)
+	}
+	if parsed, err := Parse(want); err != nil || !reflect.DeepEqual(got, parsed) {
+		t.Error(err)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, got); err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Error(err)
+	}
+	for what, bad := range map[string]func(*Lock){
+		"twice":           func(l *Lock) { l.Pins = append(l.Pins, l.Pins[5]) },
+		"no place":        func(l *Lock) { l.Pins[5].Path = "" },
+		"the last of all": func(l *Lock) { l.Definitions = []Definition{{Name: "a b", Digest: cas.Sum(nil)}} },
+		"an @ too many":   func(l *Lock) { l.Artifacts = []Artifact{{Name: "a", Version: "@"}} },
+	} {
+		l := &Lock{Pins: slices.Clone(pins)}
+		bad(l)
+		_, want := Append(nil, l)
+		if _, id, err := Canonical(l); err == nil || want == nil || err.Error() != want.Error() || !id.IsZero() {
+			t.Errorf("%s: %v, and not %v", what, err, want)
+		}
+	}
+}

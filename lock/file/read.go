@@ -23,13 +23,22 @@ import (
 func Parse(b []byte) (*Lock, error) {
 	p := parser{Scanner: canon.NewScannerBytes(b, &lockSpec)}
 	// Nearly all lines are pins, and none is shorter than its digest.
-	p.lock.Pins = make([]Pin, 0, min(bytes.Count(b, []byte("\n")), len(b)/minPin))
+	l, err := p.parse(min(bytes.Count(b, []byte("\n")), len(b)/minPin))
+	if err != nil {
+		return nil, cause(b, err)
+	}
+	return l, nil
+}
+
+// parse reads a lock of about so many pins.
+func (p *parser) parse(pins int) (*Lock, error) {
+	p.lock.Pins = make([]Pin, 0, pins)
 	err := p.read()
 	if p.Err() != nil {
 		err = p.Err()
 	}
 	if err != nil {
-		return nil, cause(b, err)
+		return nil, err
 	}
 	if len(p.lock.Pins) == 0 {
 		p.lock.Pins = nil

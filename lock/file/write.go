@@ -1,7 +1,10 @@
 package file
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -16,30 +19,73 @@ import (
 // Append appends the file that says what l says. What can't be read back isn't written: then dst is returned as it
 // was, with the error.
 func Append(dst []byte, l *Lock) ([]byte, error) {
-	e := encoder{Encoder: canon.NewEncoderBytes(dst, &lockSpec)}
+	b := bytes.NewBuffer(dst[:len(dst):len(dst)])
+	if err := Write(b, l); err != nil {
+		return dst, err
+	}
+	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere.
+	if _, err := Parse(b.Bytes()[len(dst):]); err != nil {
+		return dst, err
+	}
+	return b.Bytes(), nil
+}
+
+// Canonical returns l as its file would be read, which is sorted, and the digest of that file. One that couldn't be read
+// is an error. The file isn't in memory as a whole.
+func Canonical(l *Lock) (*Lock, cas.Digest, error) {
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := Write(w, l)
+		w.CloseWithError(err)
+		written <- err
+	}()
+	h := cas.NewHasher()
+	p := parser{Scanner: canon.NewScanner(io.TeeReader(r, h), &lockSpec)}
+	out, err := p.parse(len(l.Pins))
+	r.CloseWithError(errUnread)
+	if e := <-written; e != nil && e != errUnread {
+		err = e
+	}
+	if err != nil {
+		return nil, cas.Digest{}, err
+	}
+	return out, h.Digest(), nil
+}
+
+var errUnread = errors.New("the reader has stopped")
+
+// Write writes the file that says what l says, whether it can be read back or not.
+func Write(w io.Writer, l *Lock) error {
 	for _, a := range l.Artifacts {
 		// It would be read as another name.
 		if strings.Contains(a.Version, "@") {
-			return dst, &Error{0, fmt.Errorf("the version %+q of %+q has %q in it", a.Version, a.Name, "@")}
+			return &Error{0, fmt.Errorf("the version %+q of %+q has %q in it", a.Version, a.Name, "@")}
 		}
 	}
+	e := encoder{Encoder: canon.NewEncoderBytes(nil, &lockSpec), w: w}
 	e.write(l)
 	if err := e.Close(); err != nil {
-		return dst, err
+		return err
 	}
-	b := e.Bytes()
-	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere.
-	if _, err := Parse(b[len(dst):]); err != nil {
-		return dst, err
-	}
-	return b, nil
+	return e.drain(1)
 }
 
 type encoder struct {
 	*canon.Encoder
+	w       io.Writer
+	failed  error // of w
 	scratch []byte
 	last    []key.Fingerprint
 	prints  []string // last as it is written
+}
+
+// drain writes what was encoded, if it is at least so many bytes.
+func (e *encoder) drain(least int) error {
+	if b := e.Take(least); b != nil && e.failed == nil {
+		_, e.failed = e.w.Write(b)
+	}
+	return e.failed
 }
 
 func (e *encoder) digest(field int, d cas.Digest) {
@@ -78,6 +124,9 @@ func (e *encoder) write(l *Lock) {
 	pins := sorted(l.Pins, comparePins)
 	for i := range pins {
 		e.pin(&pins[i])
+		if e.drain(64<<10) != nil {
+			return
+		}
 	}
 	for _, t := range sorted(l.Toolchain, comparePrograms) {
 		e.Begin(inToolchain, t.name())

@@ -73,7 +73,7 @@ type Env struct {
 // A Made is a lock that was made, and how.
 type Made struct {
 	Lock    *file.Lock
-	Bytes   []byte // the file
+	ID      cas.Digest // of its file
 	Changes []file.Change
 	Closure *closure.Closure
 	Bundles []*bundle.Bundle // in the order of Lock.Bundles
@@ -141,12 +141,10 @@ func (r *Request) make(ctx context.Context, bundles []file.Bundle, user bool) (*
 	if err := r.sameLibrary(m.Lock); err != nil {
 		return nil, err
 	}
-	if m.Bytes, err = file.Append(nil, m.Lock); err != nil {
+	if m.Lock, m.ID, err = file.Canonical(m.Lock); err != nil {
 		return nil, err
 	}
-	if m.Lock, err = file.Parse(m.Bytes); err != nil { // which sorts it
-		return nil, err
-	}
+	m.Closure.Pins = nil // they are the lock's
 	m.Changes = file.Diff(r.Old, m.Lock)
 	return m, nil
 }

@@ -322,7 +322,7 @@ func TestObjectsOfPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := lock.NewSet(t.Context(), made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: lock.First(w), Std: w.std})
+	set, err := lock.NewSet(t.Context(), made.Lock, made.ID, lock.SetOptions{Objects: lock.First(w), Std: w.std})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages/fetch"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/relock"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/lock/web"
@@ -333,11 +335,10 @@ func (l *Lock) Set(ctx context.Context) (*lock.Set, error) {
 	return lock.NewSet(ctx, l.Old, l.Id(), SetOptions(objects))
 }
 
-// Write replaces the lock with b. A reader finds the old lock or the new one.
-func (l *Lock) Write(b []byte) error {
+// Write replaces the lock with one that was made. A reader finds the old lock or the new one.
+func (l *Lock) Write(made *relock.Made) error {
 	osfile.Sweep(l.Dir, l.Now())
-	id := cas.Sum(b)
-	if id == l.id {
+	if made.ID == l.id {
 		return nil
 	}
 	mode := fs.FileMode(0o777)
@@ -358,9 +359,15 @@ func (l *Lock) Write(b []byte) error {
 	} else if (now != nil || !l.id.IsZero()) && cas.Sum(now) != l.id {
 		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process changed %q meanwhile", l.LockPath()), Hint: []string{"rye lock"}}
 	}
-	if err := d.Write(lockfile.Name, 0o644, l.id.IsZero(), b); err != nil {
+	if err := d.WriteTo(lockfile.Name, 0o644, l.id.IsZero(), func(w io.Writer) error {
+		h := cas.NewHasher()
+		if err := lockfile.Write(io.MultiWriter(w, h), made.Lock); err != nil || h.Digest() == made.ID {
+			return err
+		}
+		return fmt.Errorf("the new %s isn't the one that was checked, %s", lockfile.Name, made.ID)
+	}); err != nil {
 		return err
 	}
-	l.id = id
+	l.id = made.ID
 	return nil
 }

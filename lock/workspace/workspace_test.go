@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/relock"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -176,25 +178,40 @@ func TestBrokenInstalled(t *testing.T) {
 // A lock that another process has written meanwhile isn't overwritten, nor is what is no file.
 func TestLockWrite(t *testing.T) {
 	l := lockAt(t, map[string]string{MarkerFile: ""})
-	if err := l.Write([]byte("one\n")); err != nil {
-		t.Fatal(err)
+	lock := func(name string) *relock.Made {
+		one, id, err := lockfile.Canonical(&lockfile.Lock{Definitions: []lockfile.Definition{{Name: name, Digest: cas.Sum(nil)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &relock.Made{Lock: one, ID: id}
 	}
-	if err := l.Write([]byte("one\n")); err != nil {
-		t.Fatal(err)
+	if err := l.Write(&relock.Made{Lock: lock("one").Lock, ID: lock("two").ID}); err == nil {
+		t.Error("not what was checked, and written")
+	}
+	if _, err := os.Lstat(l.LockPath()); err == nil {
+		t.Error("there, and refused")
+	}
+	for range 2 {
+		if err := l.Write(lock("one")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(l.LockPath()); err != nil || cas.Sum(b) != lock("one").ID || string(l.Text()) != string(b) {
+		t.Errorf("%q, %v", b, err)
 	}
 	if err := os.WriteFile(l.LockPath(), []byte("another\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Write([]byte("two\n")); fault.CodeOf(err) != fault.Conflict {
+	if err := l.Write(lock("two")); fault.CodeOf(err) != fault.Conflict {
 		t.Error(err)
 	}
-	if b, err := os.ReadFile(l.LockPath()); err != nil || string(b) != "another\n" {
+	if b, err := os.ReadFile(l.LockPath()); err != nil || string(b) != "another\n" || l.Text() != nil {
 		t.Errorf("%q, %v", b, err)
 	}
 	if err := errors.Join(os.Remove(l.LockPath()), os.Mkdir(l.LockPath(), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Write([]byte("two\n")); fault.CodeOf(err) != fault.Denied {
+	if err := l.Write(lock("two")); fault.CodeOf(err) != fault.Denied {
 		t.Error(err)
 	}
 	if err := l.ReadLock(false); err == nil {
@@ -205,7 +222,7 @@ func TestLockWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Dir = file
-	if err := l.Write([]byte("three\n")); err == nil {
+	if err := l.Write(lock("three")); err == nil {
 		t.Error("written below a file")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locks"
@@ -45,7 +44,7 @@ func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		return places.Finding{Status: places.StatusWarn, Detail: "the project differs from its lock: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
 	}
-	if errors.Is(err, workspace.ErrElsewhere) || err == nil && cas.Sum(made.Bytes) != l.Id() {
+	if errors.Is(err, workspace.ErrElsewhere) || err == nil && made.ID != l.Id() {
 		return places.Finding{Status: places.StatusWarn, Detail: "out of date", Hint: "rye diff"}
 	}
 	if err != nil {
