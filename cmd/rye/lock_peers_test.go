@@ -179,6 +179,19 @@ func TestLockFullStore(t *testing.T) {
 	}
 }
 
+// TestConfigReadOnly: a configuration that can't be written isn't said to be.
+func TestConfigReadOnly(t *testing.T) {
+	dir := mount(t, 1024)
+	p := newTrustHome(t).lockedProject(filepath.Join(dir, "p"), 1)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.command("mcp", "config", "claude", "--write", "--yes", "-C", p.project).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the file system is read-only") || strings.Contains(string(out), `"written":true`) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // git runs git in the project, without anybody's configuration.
 func (p *lockedProject) git(args ...string) (string, error) {
 	cmd := exec.Command("git", args...)

@@ -80,8 +80,11 @@ func (c *mcpConfigRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err := a.Confirm(ctx, agent.Title+" will start rye in this project: write the file?"); err != nil {
 		return nil, err
 	}
+	if err := change.Write(); err != nil {
+		return nil, err
+	}
 	ans.Written = true
-	return ans, change.Write()
+	return ans, nil
 }
 
 // CheckAgents looks at the files of agents in the project that start the server.
