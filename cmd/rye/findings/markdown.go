@@ -20,8 +20,11 @@ const (
 func (r *Report) Markdown() []byte {
 	var b strings.Builder
 	word := "passed"
-	if r.Fault != nil {
+	switch {
+	case r.Fault != nil:
 		word = "failed"
+	case r.count(Error) > 0: // rye diff shows them, and isn't asked whether there are any
+		word = "found errors"
 	}
 	fmt.Fprintf(&b, "### rye %s: %s\n\n", r.Command, word)
 	if r.Fault != nil {

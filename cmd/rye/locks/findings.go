@@ -33,7 +33,7 @@ func (d *lockDiff) Extent() string { return filepath.Base(d.From) + " and the " 
 func (d *lockDiff) Findings() []findings.Finding {
 	all := ofProblems(d.of, d.Problems)
 	for _, l := range d.Drift {
-		f := findings.Finding{Code: fault.LockMismatch, Level: findings.Note, Name: l.Ref, Message: l.Kind + " " + l.File, File: filepath.Join(d.of.DotAI, filepath.FromSlash(l.File))}
+		f := findings.Finding{Code: fault.LockMismatch, Level: findings.Note, Name: l.Ref, Message: l.Kind + " " + l.File, File: placeOf(d.of, l.File)}
 		if l.Only != "" {
 			f.Message += ", only " + strings.ReplaceAll(l.Only, "-", " ")
 		}
@@ -60,9 +60,14 @@ func ofProblems(l *places.Lock, problems []check.Problem) []findings.Finding {
 		if l == nil || filepath.IsAbs(p.File) {
 			return p.File, p.Line
 		}
-		if l.User {
-			return filepath.Join(l.DotAI, strings.TrimPrefix(p.File, workspace.MarkerDir+"/")), p.Line
-		}
-		return filepath.Join(l.Dir, filepath.FromSlash(p.File)), p.Line
+		return placeOf(l, p.File), p.Line
 	})
+}
+
+// placeOf returns the path of a file that is named from the directory above .ai.
+func placeOf(l *places.Lock, file string) string {
+	if l.User {
+		return filepath.Join(l.DotAI, strings.TrimPrefix(file, workspace.MarkerDir+"/"))
+	}
+	return filepath.Join(l.Dir, filepath.FromSlash(file))
 }
