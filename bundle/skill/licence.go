@@ -2,10 +2,13 @@ package skill
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"sync"
+
+	"github.com/rye-build/rye/cas/portable"
 )
 
 // maxLicence bounds a file that is carried along.
@@ -54,4 +57,14 @@ func (s *Skill) carry(all []entry, which []int, bad map[int]error) {
 		s.Licences = append(s.Licences, f)
 	}
 	slices.SortFunc(s.Licences, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	seen := map[string]bool{}
+	s.Licences = slices.DeleteFunc(s.Licences, func(f File) bool {
+		name := portable.Fold(f.Path)
+		if seen[name] {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("a licence is not carried along: %q is the name of another one where upper and lower case are the same", f.Path))
+			return true
+		}
+		seen[name] = true
+		return false
+	})
 }
