@@ -92,6 +92,9 @@ func (e *Error) Fault() *fault.Error {
 		return f.Try("rye check", "rye verify '**'")
 	}
 	sign := fault.Command("rye lock --sign", refs...)
+	if len(refs) > 20 {
+		sign = "rye sign --all" // a command of thousands of words helps with nothing
+	}
 	if codes[0] != fault.Integrity {
 		return f.Try(sign)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,7 @@ func TestFault(t *testing.T) {
 		{"unsigned items", []*closure.Problem{at("tool:a/b", unsigned), at("tool:a/c", unsigned)}, fault.Unsigned, "rye lock --sign tool:a/b tool:a/c"},
 		{"a changed item", []*closure.Problem{at("tool:a/b", changed), at("tool:a/c", unsigned)}, fault.Integrity,
 			"rye diff tool:a/b; rye lock --sign tool:a/b tool:a/c; rye restore tool:a/b"},
+		{"many unsigned items", slices.Repeat([]*closure.Problem{at("tool:a/b", unsigned)}, 21), fault.Unsigned, "rye sign --all"},
 		{"also others", []*closure.Problem{at("tool:a/b", unsigned), at("", changed)}, fault.Integrity, "rye check; rye verify '**'"},
 		{"damage", []*closure.Problem{at("tool:a/b", fmt.Errorf("read: %w", &cas.DamagedError{}))}, fault.Integrity, "rye vendor --check; rye store fsck"},
 		{"busy", []*closure.Problem{root, at("tool:a/b", fault.New(fault.Busy, "busy").Try("rye doctor"))}, fault.Busy, "rye doctor"},
