@@ -46,16 +46,20 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		return rye("run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", turns))
 	}
 	once := []command{cmd("mkdir", home, project), record}
+	// Each run begins with no thread, in a project that was written a while ago: as long as its times are those of this
+	// moment nothing can tell by them that it hasn't changed.
+	threads := filepath.Join(project, ".ai", "threads")
+	fresh, before := []string{threads}, []command{cmd("mkdir", threads), cmd("sleep", "3")}
 	j := job{tool: "rye", onceFresh: []string{home, project}, once: once}
 	switch what {
 	case "calls":
-		j.fresh, j.run = []string{filepath.Join(project, ".ai", "threads")}, []command{play(n/10 + 1)}
+		j.fresh, j.before, j.run = fresh, before, []command{play(n/10 + 1)}
 		each := rye("exec", "tool:acme/nothing", "-p", "n=1").through("sh", "-c", `n=$1; shift; for i in $(seq "$n"); do "$@"; done`, "sh", fmt.Sprint(n/10))
 		return []job{j, {tool: "exec", run: []command{each}}}, nil
 	case "graph":
 		walk := func(of, id string) job {
 			run := rye("run", "tool:acme/"+id, "-q", "--limit", fmt.Sprintf("turns=%d", n/10)).through("sh", "-c", `"$@" 2>error; [ $? = 4 ]`, "sh")
-			return job{tool: of, fresh: []string{filepath.Join(project, ".ai", "threads")}, run: []command{run}}
+			return job{tool: of, fresh: fresh, before: before, run: []command{run}}
 		}
 		first, together := walk("rye", "steps"), walk("together", "together")
 		first.onceFresh, first.once = j.onceFresh, j.once
@@ -66,7 +70,7 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		many := func(of string, more ...string) job {
 			run := rye(append([]string{"run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", n/10)}, more...)...).through("sh", "-c",
 				`n=$1; shift; for i in $(seq "$n"); do "$@" >>started 2>error; [ $? = 0 ] || exit 1; done`, "sh", fmt.Sprint(max(n/100, 1)))
-			return job{tool: of, fresh: []string{filepath.Join(project, ".ai", "threads")}, run: []command{run}}
+			return job{tool: of, fresh: fresh, before: before, run: []command{run}}
 		}
 		first := many("rye", "--async")
 		first.onceFresh, first.once = j.onceFresh, j.once
@@ -75,7 +79,7 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		many := func(of, each string, more ...string) job {
 			run := rye(append([]string{"run", "acme/turns", "-q", "--model", fmt.Sprintf("replay:%d.jsonl", n/10)}, more...)...).through("sh", "-c",
 				fmt.Sprintf(`rye=$1 n=$2; shift 2; for i in $(seq "$n"); do %s || exit 1; done`, each), "sh", b.rye, fmt.Sprint(max(n/100, 1)))
-			return job{tool: of, fresh: []string{filepath.Join(project, ".ai", "threads")}, run: []command{run}}
+			return job{tool: of, fresh: fresh, before: before, run: []command{run}}
 		}
 		first := many("rye", `id=$("$@" 2>error) && "$rye" thread wait -q "$id" >waited`, "--async")
 		first.onceFresh, first.once = j.onceFresh, j.once
@@ -86,8 +90,8 @@ func (b *bench) threadJobs(what string) ([]job, error) {
 		syncs := job{tool: "syncs", fresh: []string{log + "-rod"}, run: []command{cmd(b.self, "-part", "syncs", "-count", fmt.Sprint(20*n), "-data", log+"-rod")}}
 		return []job{many, syncs}, nil
 	case "turns":
-		j.fresh, j.run = []string{filepath.Join(project, ".ai", "threads")}, []command{play(n)}
-		part := job{tool: "tenths", fresh: j.fresh}
+		j.fresh, j.before, j.run = fresh, before, []command{play(n)}
+		part := job{tool: "tenths", fresh: fresh, before: before}
 		for range 10 {
 			part.run = append(part.run, play(n/10))
 		}
