@@ -3,15 +3,10 @@ package serve_test
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -22,6 +17,7 @@ import (
 
 	"github.com/rye-build/rye/exec/serve"
 	"github.com/rye-build/rye/exec/serve/token"
+	"github.com/rye-build/rye/lock/web/webtest"
 )
 
 // A world is a server that runs, with a token of each kind.
@@ -453,24 +449,10 @@ func TestDrain(t *testing.T) {
 
 // TestTLS: with a certificate the server may listen everywhere, and is called by the names in it.
 func TestTLS(t *testing.T) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"agents.example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, made, made, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate, roots := webtest.Certificate(t, "agents.example")
 	w := start(t, ok, func(o *serve.Options) {
-		o.Listen, o.Certificate = ":0", &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private, Leaf: leaf}
+		o.Listen, o.Certificate = ":0", certificate
 	})
-	roots := x509.NewCertPool()
-	roots.AddCert(leaf)
 	w.url = "https://127.0.0.1" + w.url[strings.LastIndex(w.url, ":"):]
 	w.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	for host, want := range map[string]int{"": 200, "agents.example": 200, "AGENTS.example:443": 200, "localhost": 403, "10.0.0.1": 403, "x.agents.example": 403} {

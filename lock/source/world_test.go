@@ -2,15 +2,9 @@ package source
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -31,6 +25,7 @@ import (
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/lock/web/webtest"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/exam/examtest"
@@ -183,6 +178,8 @@ type world struct {
 	served map[string][]byte
 	handle map[string]http.HandlerFunc // instead of what is served
 	asked  map[string]int
+
+	certificate *tls.Certificate // of the server
 }
 
 func newWorld(t testing.TB) *world {
@@ -197,7 +194,8 @@ func newWorld(t testing.TB) *world {
 	if err := os.Mkdir(w.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, roots := certificate()
+	certificate, roots := webtest.Certificate(t)
+	w.certificate = certificate
 	client := web.New(web.Options{Roots: roots, Proxy: func(*url.URL) (*url.URL, error) { return nil, nil }})
 	w.options = Options{Dir: w.dir, Fetch: client, Store: w.store, Verify: bundle.VerifyOptions{Trust: trusting(t, ""), TempDir: t.TempDir()},
 		Journal: &rollback.Journal{Path: filepath.Join(root, "state", "rollback")}, Now: func() time.Time { return noon }}
@@ -210,8 +208,7 @@ func (w *world) url() string {
 	defer w.mu.Unlock()
 	if w.server == nil {
 		w.server = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
-		cert, _ := certificate()
-		w.server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+		w.server.TLS = &tls.Config{Certificates: []tls.Certificate{*w.certificate}}
 		w.server.StartTLS()
 		w.t.Cleanup(w.server.Close)
 	}
@@ -312,27 +309,6 @@ func (w *world) whole(p *pack) {
 }
 
 var library = []*ai.Space{{Label: "system:rye/std", FS: std.FS(), Builtin: true}}
-
-// certificate is what the servers of all tests show, and who says that it is theirs.
-var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		panic(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		panic(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, roots
-})
 
 // A slowly server is asked, says how much there is, and sends the beginning.
 func slowly(b []byte, sent int, then func()) http.HandlerFunc {

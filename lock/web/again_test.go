@@ -139,7 +139,7 @@ func TestAgainCancel(t *testing.T) {
 // TestNeverAgain: who isn't who they should be won't be another time.
 func TestNeverAgain(t *testing.T) {
 	w := newWorld(t, limits{pauses: shortly()}, send("never"))
-	w.names["elsewhere.other"] = []string{"127.0.0.1"}
+	w.names.Lead("elsewhere.other", "127.0.0.1")
 	for _, host := range []string{"elsewhere.other", "missing.example"} { // its certificate is for others; there is no such name
 		w.options.Again = func(err error, _ time.Duration) { t.Errorf("%s: asked again after %v", host, err) }
 		if text, _, err := w.read(t.Context(), w.url(host, "/f"), 9); err == nil {

@@ -12,9 +12,9 @@ import (
 // TestReach wants the numbers that Get would dial, and its refusals.
 func TestReach(t *testing.T) {
 	w := newWorld(t, limits{depth: NewDepths().Of}, send("never"))
-	w.names["company.example"] = []string{"10.0.0.5"}
-	w.names["evil.example"] = []string{"169.254.169.254"}
-	w.names["world.example"] = []string{"8.8.8.8"}
+	w.names.Lead("company.example", "10.0.0.5")
+	w.names.Lead("evil.example", "169.254.169.254")
+	w.names.Lead("world.example", "8.8.8.8")
 	for _, c := range []struct {
 		address  string
 		stranger bool

@@ -89,7 +89,7 @@ func TestRefusedAddresses(t *testing.T) {
 func TestNames(t *testing.T) {
 	w := newWorld(t, limits{depth: NewDepths().Of}, send("never"))
 	for _, leads := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::1", "::127.0.0.1", "0.0.0.0", "::"} {
-		w.names["evil.example"] = []string{leads}
+		w.names.Lead("evil.example", leads)
 		_, _, err := w.Get(t.Context(), w.url("evil.example", "/a"), 9)
 		var refused *RefusedError
 		if !errors.As(err, &refused) || refused.Reason != Inside && refused.Reason != Nowhere || !refused.Addr.IsValid() {
@@ -97,7 +97,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"2130706433", "127.1", "0x7f.1", "017700000001"} {
-		w.names[host] = []string{"127.0.0.1"} // as some systems read it
+		w.names.Lead(host, "127.0.0.1") // as some systems read it
 		if _, _, err := w.Get(t.Context(), w.url(host, "/a"), 9); err == nil {
 			t.Errorf("%s is asked", host)
 		}
@@ -119,7 +119,7 @@ func TestRebinding(t *testing.T) {
 		w := newWorld(t, limits{}, func(rw http.ResponseWriter, r *http.Request) {
 			http.Redirect(rw, r, "/again", http.StatusFound)
 		})
-		w.names["rebound.example"] = []string{"127.0.0.1", then}
+		w.names.Lead("rebound.example", "127.0.0.1", then)
 		_, _, err := w.Get(t.Context(), w.url("rebound.example", "/a"), 9)
 		var refused *RefusedError
 		if !errors.As(err, &refused) || refused.Reason != Inside {
@@ -145,9 +145,9 @@ func TestRedirects(t *testing.T) {
 			send("there")(rw, r)
 		}
 	})
-	w.names["other.example"] = []string{"127.0.0.1"}
-	w.names["inside.example"] = []string{"127.0.0.2"}
-	w.names["company.example"] = []string{"10.0.0.1"}
+	w.names.Lead("other.example", "127.0.0.1")
+	w.names.Lead("inside.example", "127.0.0.2")
+	w.names.Lead("company.example", "10.0.0.1")
 	for code, followed := range map[int]bool{301: true, 302: true, 303: true, 307: true, 308: true, 300: false, 304: false, 305: false} {
 		target = w.url("other.example", "/x")
 		text, _, err := w.read(t.Context(), w.url("public.example", fmt.Sprint("/to?code=", code)), 9)
@@ -213,7 +213,7 @@ func TestFromInside(t *testing.T) {
 		}
 		send("there")(rw, r)
 	})
-	w.names["evil.example"] = []string{"127.0.0.1"}
+	w.names.Lead("evil.example", "127.0.0.1")
 	for _, c := range []struct{ from, to, want string }{
 		{"127.0.0.1", "/x", ""},
 		{"localhost", "/x", ""},
@@ -234,8 +234,8 @@ func TestFromInside(t *testing.T) {
 
 	// A private network, which this machine plays.
 	w.limits.depth = func(netip.Addr) Depth { return DepthPrivate }
-	w.names["company.example"] = []string{"127.0.0.1"}
-	w.names["store.example"] = []string{"127.0.0.1"}
+	w.names.Lead("company.example", "127.0.0.1")
+	w.names.Lead("store.example", "127.0.0.1")
 	target = w.url("store.example", "/x")
 	if text, _, err := w.read(t.Context(), w.url("company.example", "/to"), 9); text != "there" {
 		t.Errorf("within a network: %v", err)
@@ -386,29 +386,13 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestStranger: a server that can't show who it is.
-func TestStranger(t *testing.T) {
-	w := newWorld(t, limits{}, send("never"))
-	w.names["other.test"] = []string{"127.0.0.1"}
-	_, stranger := certificate(t)
-	other := newClient(Options{Roots: stranger, Proxy: noProxy}, w.limits)
-	_, _, byRoot := other.Get(t.Context(), w.url("public.example", "/"), 9)
-	_, _, byName := w.Get(t.Context(), w.url("other.test", "/"), 9)
-	for _, err := range []error{byRoot, byName} {
-		if connect := (*ConnectError)(nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("%v", err)
-		}
-	}
-	if n := len(w.requests()); n > 0 {
-		t.Errorf("%d requests", n)
-	}
-}
-
 // TestStrangersAddress: a foreign address never leads inside, whether it says so itself or a name leads there.
 func TestStrangersAddress(t *testing.T) {
 	w := newWorld(t, limits{depth: NewDepths().Of}, send("never"))
 	w.options = Options{Stranger: true, Inside: []string{"127.0.0.1:8443", "10.0.0.1", "intranet.example"}} // ours have another port
-	w.names["company.example"], w.names["machine.example"], w.names["cloud.example"] = []string{"10.0.0.1"}, []string{"127.0.0.1"}, []string{"169.254.169.254"}
+	w.names.Lead("company.example", "10.0.0.1")
+	w.names.Lead("machine.example", "127.0.0.1")
+	w.names.Lead("cloud.example", "169.254.169.254")
 	for _, host := range []string{"127.0.0.1", "localhost", "10.0.0.1", "[fd00::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "company.example", "machine.example", "cloud.example"} {
 		_, _, err := w.Get(t.Context(), w.url(host, "/a"), 9)
 		refused := (*RefusedError)(nil)
@@ -455,7 +439,7 @@ func TestStrangersAddressNamed(t *testing.T) {
 	w.limits.depth = func(netip.Addr) Depth { return at }
 	w.options = Options{Stranger: true, Inside: []string{"company.example:" + w.port, "machine.example:" + w.port, "localhost:" + w.port}}
 	for _, host := range []string{"company.example", "machine.example", "public.example"} {
-		w.names[host] = []string{"127.0.0.1"}
+		w.names.Lead(host, "127.0.0.1")
 	}
 	for _, c := range []struct {
 		host string
@@ -530,7 +514,7 @@ func TestProxy(t *testing.T) {
 	if want := []string{"CONNECT only-the-proxy-knows.example:443", "CONNECT far.example:443"}; !slices.Equal(asked, want) {
 		t.Errorf("%q", asked)
 	}
-	w.names["direct.example"] = []string{"10.0.0.1"}
+	w.names.Lead("direct.example", "10.0.0.1")
 	for _, target = range []string{"https://10.0.0.1/", "https://localhost/", "https://[::ffff:127.0.0.1]/", "https://direct.example/"} {
 		_, _, err := w.Get(t.Context(), "https://far.example/to", 9)
 		if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside {

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/lock/web/webtest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -462,7 +463,7 @@ func TestNoConnection(t *testing.T) {
 	}
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
-	w.names["other.test"] = []string{"127.0.0.1"}
+	w.names.Lead("other.test", "127.0.0.1")
 	w.hosts = append(w.hosts, "none.example", "public.example:"+port, "other.test:"+w.https)
 	retry := config("max_attempts", int64(3))
 	for url, c := range map[string]struct {
@@ -485,7 +486,7 @@ func TestNoConnection(t *testing.T) {
 			t.Errorf("%s: %+v", url, r)
 		}
 	}
-	_, w.Roots = certificate(t)
+	_, w.Roots = webtest.Certificate(t)
 	if r := w.get(t, "/", "retry", retry); !strings.Contains(r.Failure, "certificate") || len(w.requests()) != 1 {
 		t.Errorf("%+v, %q", r, w.requests())
 	}

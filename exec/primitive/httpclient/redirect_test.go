@@ -128,7 +128,7 @@ func TestRedirectedTries(t *testing.T) {
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	closedPort := "public.example:" + port
 	free.Close()
-	w.names["other.test"] = []string{"127.0.0.1"}
+	w.names.Lead("other.test", "127.0.0.1")
 	w.hosts = append(w.hosts, closedPort, "none.example", "other.test:"+w.https)
 	limited := func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusTooManyRequests) }
 	busy := func(rw http.ResponseWriter, _ *http.Request) {
@@ -219,14 +219,14 @@ func TestInside(t *testing.T) {
 	// A name that leads elsewhere the second time: before anything was sent, and after.
 	w.depth = web.DepthPublic
 	for _, lead := range []string{"169.254.169.254", "::1", "10.0.0.1", "::ffff:169.254.169.254"} {
-		w.names["public.example"] = []string{lead}
+		w.names.Lead("public.example", lead)
 		_, err := w.Run(t.Context(), w.action(config("url", w.url("http", "public.example", "/"))), nil)
 		if inside := (*InsideError)(nil); !errors.As(err, &inside) || inside.Redirect {
 			t.Errorf("to %s: %v", lead, err)
 		}
 	}
-	w.names["public.example"] = []string{"127.0.0.1"}
-	w.names["turns.example"] = []string{"127.0.0.1", "127.0.0.1", "169.254.169.254"}
+	w.names.Lead("public.example", "127.0.0.1")
+	w.names.Lead("turns.example", "127.0.0.1", "127.0.0.1", "169.254.169.254")
 	w.hosts = append(w.hosts, "turns.example:"+w.http)
 	target = "/to"
 	if r := w.run(t, w.url("http", "turns.example", "/to")); !strings.Contains(r.Failure, "resolves to 169.254.169.254, in this machine or its link, and a server outside redirected there") {
@@ -235,7 +235,7 @@ func TestInside(t *testing.T) {
 
 	// A redirect never leads further inside, not even to what was granted; outwards it does.
 	ranges := web.NewDepths().Of
-	w.names["machine.example"] = []string{"127.0.0.1"}
+	w.names.Lead("machine.example", "127.0.0.1")
 	w.hosts = append(w.hosts, "10.0.0.1")
 	target = "http://10.0.0.1/"
 	if r := w.run(t, w.url("http", "public.example", "/to")); !strings.Contains(r.Failure, `"10.0.0.1:80" resolves to 10.0.0.1, in a private network, and a server outside redirected there`) {

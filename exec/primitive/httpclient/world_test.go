@@ -2,16 +2,10 @@ package httpclient
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"io/fs"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +24,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/resilient"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/lock/web/webtest"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
@@ -38,22 +33,24 @@ import (
 type world struct {
 	*Client
 	again       *resilient.Primitive // tries again what fails
-	http, https string               // ports
+	names       webtest.Names
+	http, https string // ports
 	// hosts are those that are granted beside the names in example; all is all of the network.
 	hosts []string
 	all   bool
 	depth web.Depth // of the server
 
 	mu     sync.Mutex
-	names  map[string][]string // name → where it leads, one answer after the other; the last stays
-	asked  []string            // requests, as METHOD HOST PATH
-	open   int                 // requests that are being answered
-	waited []time.Duration     // between tries
+	asked  []string        // requests, as METHOD HOST PATH
+	open   int             // requests that are being answered
+	waited []time.Duration // between tries
 }
 
 func newWorld(t testing.TB, handle http.HandlerFunc) *world {
 	t.Helper()
-	w := &world{names: map[string][]string{"public.example": {"127.0.0.1"}, "other.example": {"127.0.0.1"}}}
+	w := &world{}
+	w.names.Lead("public.example", "127.0.0.1")
+	w.names.Lead("other.example", "127.0.0.1")
 	serve := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		host, _, _ := strings.Cut(r.Host, ":")
@@ -68,8 +65,8 @@ func newWorld(t testing.TB, handle http.HandlerFunc) *world {
 		handle(rw, r)
 	})
 	plain, secure := httptest.NewUnstartedServer(serve), httptest.NewUnstartedServer(serve)
-	cert, roots := certificate(t)
-	secure.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	cert, roots := webtest.Certificate(t, "*.example", "localhost")
+	secure.TLS = &tls.Config{Certificates: []tls.Certificate{*cert}}
 	plain.Start()
 	secure.StartTLS()
 	t.Cleanup(plain.Close)
@@ -79,7 +76,7 @@ func newWorld(t testing.TB, handle http.HandlerFunc) *world {
 	ranges := web.NewDepths().Of
 	w.Client = &Client{
 		Roots:    roots,
-		resolver: &net.Resolver{PreferGo: true, Dial: w.nameService},
+		resolver: w.names.Resolver(),
 		depth: func(ip netip.Addr) web.Depth {
 			if ip.Unmap() == netip.MustParseAddr("127.0.0.1") {
 				return w.depth
@@ -183,84 +180,6 @@ func (s *sink) Emit(_ primitive.Stream, b []byte) error {
 		return errEnough
 	}
 	return nil
-}
-
-func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"*.example", "localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
-}
-
-// nameService is the far end of a connection to a name server: questions with their length before them.
-func (w *world) nameService(context.Context, string, string) (net.Conn, error) {
-	near, far := net.Pipe()
-	go func() {
-		defer far.Close()
-		for {
-			var length [2]byte
-			if _, err := io.ReadFull(far, length[:]); err != nil {
-				return
-			}
-			question := make([]byte, binary.BigEndian.Uint16(length[:]))
-			if _, err := io.ReadFull(far, question); err != nil {
-				return
-			}
-			answer := w.resolve(question)
-			if _, err := far.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
-				return
-			}
-		}
-	}()
-	return near, nil
-}
-
-func (w *world) resolve(question []byte) []byte {
-	const header = 12
-	name, at := "", header
-	for question[at] != 0 {
-		n := int(question[at])
-		name += "." + string(question[at+1:at+1+n])
-		at += 1 + n
-	}
-	kind := binary.BigEndian.Uint16(question[at+1:])
-	at += 5
-	name = strings.ToLower(strings.TrimPrefix(name, "."))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	leads := w.names[name]
-	answer := append([]byte{}, question[:at]...)
-	copy(answer[2:], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0})
-	if len(leads) == 0 {
-		answer[3] = 0x83 // there is no such name
-		return answer
-	}
-	ip := netip.MustParseAddr(leads[0])
-	if kind == 1 && ip.Is4() || kind == 28 && ip.Is6() {
-		answer[7] = 1
-		answer = append(answer, 0xc0, header, 0, byte(kind), 0, 1, 0, 0, 0, 0, 0, byte(len(ip.AsSlice())))
-		answer = append(answer, ip.AsSlice()...)
-		if len(leads) > 1 {
-			w.names[name] = leads[1:]
-		}
-	}
-	return answer
 }
 
 // raw answers with bytes of its own on the connection, and leaves it then, or only when the client is gone.
