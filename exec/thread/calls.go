@@ -136,7 +136,13 @@ func (t *thread) batch(ctx context.Context, calls []*toolCall, workers int) erro
 		open = append(open, c)
 	}
 	err = cas.Parallel(ctx, workers, len(open), func(ctx context.Context, i int) error {
-		text, err := open[i].Make(ctx)
+		var text string
+		err := t.chain.Check(t.Now())
+		if err == nil {
+			text, err = open[i].Make(ctx)
+		} else {
+			text, err = open[i].End(transcript.CallRefused, fault.Of(err)) // and the thread ends before the next ones
+		}
 		if err != nil || open[i].Waits != nil { // the others end first
 			return err
 		}

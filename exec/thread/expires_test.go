@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/token"
 )
 
@@ -45,27 +46,61 @@ func TestHandoffExpires(t *testing.T) {
 		return modeltest.Turn{Calls: []provider.ToolCall{call("z", "directive_return", object{"answer": "late"})}, Usage: provider.Usage{Input: 50, Output: 5}}
 	})
 
-	ctx, now := t.Context(), w.engine.Now()
-	at, err := registry.ProjectAt(w.paths.Dir)
+	start := w.below(10 * time.Minute)
+	r, err := w.run(t.Context(), start)
 	must(t, err)
+	if r.Thread == start.ID || r.Success || fault.CodeOf(r.Error) != fault.Expired {
+		t.Errorf("%+v, %v", r, r.Error)
+	}
+}
+
+// TestCallExpires: the tokens of a thread are looked at before each of the calls that are made side by side.
+func TestCallExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"}), executes("b", "acme/echo", object{"text": "y"})}})
+	var late atomic.Int64
+	w.engine.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+	start := w.below(10 * time.Minute)
+	start.Live.Event = func(e *transcript.Event) {
+		if e.Type == transcript.TypeCallStarted {
+			late.Store(int64(15 * time.Minute))
+		}
+	}
+	r, err := w.run(t.Context(), start)
+	must(t, err)
+	refused := 0
+	for _, e := range w.events(r) {
+		var c transcript.CallResult
+		if e.Type == transcript.TypeCallResult {
+			if must(t, e.Decode(&c)); c.Status == transcript.CallRefused && c.Error.Code == string(fault.Expired) {
+				refused++
+			}
+		}
+	}
+	if r.Success || fault.CodeOf(r.Error) != fault.Expired || refused != 2 {
+		t.Errorf("%+v, %v: %d calls were refused", r, r.Error, refused)
+	}
+}
+
+// below starts a thread with tokens that last so long, below one in another process.
+func (w *world) below(lasts time.Duration) thread.Start {
+	w.t.Helper()
+	ctx, now := w.t.Context(), w.engine.Now()
+	at, err := registry.ProjectAt(w.paths.Dir)
+	must(w.t, err)
 	ref := model.Ref{Kind: "directive", ID: "acme/plan"}
 	top, id := registry.NewID("acme/plan", now), registry.NewID("acme/plan", now)
 	caps, err := capability.ParseSet([]string{"rye.execute.tool.acme.*"})
-	must(t, err)
+	must(w.t, err)
 	row := &registry.Thread{ID: top, Kind: "directive", Directive: ref.String(), Project: at, Created: now}
-	must(t, os.MkdirAll(row.Dir(), 0o700), w.engine.Registry.Create(ctx, row, 1),
+	must(w.t, os.MkdirAll(row.Dir(), 0o700), w.engine.Registry.Create(ctx, row, 1),
 		w.engine.Ledger.Do(ctx, ledger.Open(top, "", 0, nil, now)))
 	k, err := w.engine.Session.Kernel()
-	must(t, err)
-	lasts := 10 * time.Minute
+	must(w.t, err)
 	var none *token.Chain
 	texts, err := none.Give(k.Machine, token.New(top, ref.String(), w.engine.Session.Set(), caps, 5, now, lasts), token.New(id, ref.String(), w.engine.Session.Set(), caps, 4, now, lasts), now)
-	must(t, err)
+	must(w.t, err)
 	chain, err := token.Take(texts, token.Use{Machine: k.Machine.Public(), Thread: id, Parent: top, Directive: ref.String(), Set: w.engine.Session.Set(), Now: now})
-	must(t, err)
-	r, err := w.run(ctx, thread.Start{ID: id, Above: &detach.Above{Parent: top, Most: limits.None(), Chain: chain}})
-	must(t, err)
-	if r.Thread == id || r.Success || fault.CodeOf(r.Error) != fault.Expired {
-		t.Errorf("%+v, %v", r, r.Error)
-	}
+	must(w.t, err)
+	return thread.Start{ID: id, Above: &detach.Above{Parent: top, Most: limits.None(), Chain: chain}}
 }
