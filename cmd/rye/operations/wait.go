@@ -39,7 +39,15 @@ func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer done()
-	how := operate.Waiting{Any: c.Any, Timeout: c.Timeout}
+	noted := map[string]bool{}
+	how := operate.Waiting{Any: c.Any, Timeout: c.Timeout, Show: func(rows []*registry.Thread) {
+		for _, row := range rows {
+			if row.State == registry.Waiting && !noted[row.ID] {
+				noted[row.ID] = true
+				a.Term.Note("%s waits for an answer: rye approvals", row.ID)
+			}
+		}
+	}}
 	if a.Term.Live && !a.Term.Quiet {
 		began := time.Now()
 		defer live.Draw(a.Term, "")
@@ -120,6 +128,8 @@ func (r outcomes) Text(t *cli.Terminal) {
 		switch {
 		case o.Failed != nil:
 			t.Note("%s: %s: %s", o.Thread, o.Status, o.Failed.Message)
+		case o.Status == string(registry.Waiting):
+			t.Note("%s is %s: rye approvals", o.Thread, o.Status)
 		case !o.Ended():
 			t.Note("%s is %s: %s", o.Thread, o.Status, fault.Command("rye thread wait", o.Thread))
 		}
