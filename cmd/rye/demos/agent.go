@@ -21,11 +21,12 @@ func (d *demo) agentScript(m *scripted) []demoLine {
 		{title: "run a directive, which starts another one; meanwhile the tool is changed", args: []string{"run", "acme/report", "-i", "text=one two three"},
 			say: "refused: LOCK_MISMATCH"},
 		{title: "both threads ended, and their transcripts are signed", args: []string{"thread", "list"}, say: "acme/count", show: "completed"},
-		{title: "see what was refused", does: d.thread, args: []string{"thread", "show", "THREAD"}, say: "LOCK_MISMATCH", show: "LOCK_MISMATCH"},
+		{title: "see what was refused", does: d.thread("report"), args: []string{"thread", "show", "THREAD"}, say: "LOCK_MISMATCH", show: "LOCK_MISMATCH"},
 		{title: "see what it cost", args: []string{"thread", "cost", "--by", "directive"}, say: "acme/report"},
 		{title: "restore the tool", args: []string{"--offline", "restore", "tool:acme/words"}, say: "restored", show: "restored"},
 		{title: "run the thread again from its record, without a model", args: []string{"thread", "replay", "THREAD"}, say: "as recorded"},
-		{title: "export the thread", args: []string{"thread", "export", "THREAD", "-o", export}, say: "report.tar.zst"},
+		{title: "and the thread that it started", does: d.thread("count"), args: []string{"thread", "replay", "THREAD"}, say: "as recorded"},
+		{title: "export the thread", does: d.thread("report"), args: []string{"thread", "export", "THREAD", "-o", export}, say: "report.tar.zst"},
 		{title: "export your public key", args: []string{"key", "export"}, say: "PUBLIC KEY"},
 		{title: "verify the transcript on another machine, with that key alone", does: func() error { return d.leave(public) },
 			args: []string{"thread", "verify", export, "--key", public}, say: "directive:acme/report"},
@@ -45,18 +46,20 @@ func (d *demo) agents(tool, address string) error {
 	return nil
 }
 
-// thread finds the thread that was run, which the lines that follow name.
-func (d *demo) thread() error {
-	found, err := filepath.Glob(d.path("project", ".ai", "threads", "acme", "report-*"))
-	if err == nil && len(found) != 1 {
-		err = fault.New(fault.Unknown, "%d threads were run", len(found))
-	}
-	if err != nil {
+// thread finds the thread of a directive, which the lines that follow name.
+func (d *demo) thread(directive string) func() error {
+	return func() error {
+		found, err := filepath.Glob(d.path("project", ".ai", "threads", "acme", directive+"-*"))
+		if err == nil && len(found) != 1 {
+			err = fault.New(fault.Unknown, "%d threads were run", len(found))
+		}
+		if err != nil {
+			return err
+		}
+		d.named = "acme/" + filepath.Base(found[0])
+		_, err = os.Stat(found[0])
 		return err
 	}
-	d.named = "acme/" + filepath.Base(found[0])
-	_, err = os.Stat(found[0])
-	return err
 }
 
 const wordsTool = `# ---

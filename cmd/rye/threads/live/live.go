@@ -155,14 +155,23 @@ func (v *View) event(e *transcript.Event) {
 		}
 		return
 	}
-	call := new(transcript.CallStarted)
-	if e.Type != transcript.TypeCallStarted || e.Decode(call) != nil {
-		return
+	switch e.Type {
+	case transcript.TypeCallStarted:
+		call := new(transcript.CallStarted)
+		if e.Decode(call) != nil {
+			return
+		}
+		if call.Child != "" {
+			call.Ref = "directive:" + directiveOf(call.Child)
+		}
+		v.note(e.Thread, strings.TrimSpace(call.Name+" "+call.Ref))
+	case transcript.TypeCallResult:
+		var result transcript.CallResult
+		if e.Decode(&result) != nil || result.Status != transcript.CallRefused || result.Error == nil {
+			return
+		}
+		v.note(e.Thread, fmt.Sprintf("refused: %s: %s", result.Error.Code, result.Error.Message))
 	}
-	if call.Child != "" {
-		call.Ref = "directive:" + directiveOf(call.Child)
-	}
-	v.note(e.Thread, strings.TrimSpace(call.Name+" "+call.Ref))
 }
 
 // state shows the end of a child, and keeps what the line shows.
