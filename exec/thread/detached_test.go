@@ -192,33 +192,42 @@ func TestDetached(t *testing.T) {
 	}
 }
 
-// TestDetachedEnds: a child in another process is cancelled with its parent; killed with -9 it is interrupted, and goes on.
+// TestDetachedEnds: a child in another process is cancelled with its parent, unless the project's policy lets it go on; killed with
+// -9 it is interrupted, and goes on.
 func TestDetachedEnds(t *testing.T) {
 	t.Parallel()
-	t.Run("cancelled", func(t *testing.T) {
-		hold := make(chan string, 1)
-		w, _ := detached(t, nil)
-		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
-			all := q.Body["messages"].([]any)
-			usage := provider.Usage{Input: 10, Output: 5}
-			switch first := fmt.Sprint(all[0]); {
-			case strings.Contains(first, "Do "):
-				<-hold
-				return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
-			case len(all) == 1:
-				return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true})}}
+	for policy, want := range map[string]registry.State{"": registry.Cancelled, "child_policy: {on_parent_cancel: continue}\n": registry.Completed} {
+		t.Run("cancelled and "+string(want), func(t *testing.T) {
+			hold := make(chan string, 1)
+			w, _ := detached(t, nil)
+			if policy != "" {
+				w.write(".ai/config/resilience.yaml", policy)
+				w.sign("config/resilience.yaml")
 			}
-			w.ask(w.running("acme/plan"), registry.Cancel)
-			return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
+			w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+				all := q.Body["messages"].([]any)
+				usage := provider.Usage{Input: 10, Output: 5}
+				switch first := fmt.Sprint(all[0]); {
+				case strings.Contains(first, "Do ") && len(all) > 1:
+					return modeltest.Turn{Text: "done", Usage: usage}
+				case strings.Contains(first, "Do "):
+					<-hold
+					return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
+				case len(all) == 1:
+					return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true})}}
+				}
+				w.ask(w.running("acme/plan"), registry.Cancel)
+				return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
+			})
+			if r := w.plan("top"); r.Status != thread.Cancelled {
+				t.Errorf("%+v, %v", r, r.Error)
+			}
+			hold <- "on"
+			if row := w.over("acme/step"); row.State != want || strings.Contains(row.Asked.Reason, "not needed") != (want == registry.Cancelled) {
+				t.Errorf("%+v", row)
+			}
 		})
-		if r := w.plan("top"); r.Status != thread.Cancelled {
-			t.Errorf("%+v, %v", r, r.Error)
-		}
-		hold <- "on"
-		if row := w.over("acme/step"); row.State != registry.Cancelled || !strings.Contains(row.Asked.Reason, "not needed") {
-			t.Errorf("%+v", row)
-		}
-	})
+	}
 	t.Run("killed", func(t *testing.T) {
 		died := false
 		var w *world
