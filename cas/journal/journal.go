@@ -63,8 +63,13 @@ func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 func open(path string, flag int) (*os.File, error) {
 	// The lock's file is looked at first: it is marked after the journal is made, which may be at any time.
 	info, unmarked := os.Stat(LockPath(path))
-	f, err := os.OpenFile(path, flag, 0)
+	f, err := os.OpenFile(path, flag|osfile.Nonblock, 0) // a pipe would wait for a writer
 	switch {
+	case err == nil:
+		if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+			return nil, errors.Join(cmp.Or(err, error(&DamagedError{Path: path, Reason: "it is no regular file"})), f.Close())
+		}
+		return f, nil
 	case !errors.Is(err, fs.ErrNotExist) || errors.Is(unmarked, fs.ErrNotExist):
 		return f, err
 	case unmarked != nil:

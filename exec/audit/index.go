@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/audit/chain"
 )
 
@@ -164,7 +165,7 @@ func (x *index) mark(l *chain.Line, m *markBody) error {
 
 // openSegment opens a segment's file and reads its first line. Of one that ends before that, the reader is at its end.
 func openSegment(dir string, s *segmentState) (*os.File, *chain.Reader, error) {
-	f, err := os.Open(segmentPath(dir, s.name))
+	f, err := osfile.OpenRegular(segmentPath(dir, s.name))
 	if err != nil {
 		return nil, nil, err
 	}

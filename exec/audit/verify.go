@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -296,7 +297,7 @@ func (v *verifier) strangers(x *index, files []string) error {
 // goesOn reports whether a segment has more than its first line, which is written before the head names the segment. A
 // process that dies between the two leaves a first line, or less.
 func (v *verifier) goesOn(name string) (bool, error) {
-	f, err := os.Open(segmentPath(v.dir, name))
+	f, err := osfile.OpenRegular(segmentPath(v.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // a process that couldn't write its first line has removed it
 	}
