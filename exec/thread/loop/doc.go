@@ -18,10 +18,13 @@
 //	model(messages, tools)   asks the model; gives a dict
 //	calls(list)              makes tool calls; gives a list of messages, in the same order
 //	hook(event, data)        what the hooks of an event decide, a dict or None
-//	usage()                  turns, tokens, spend, share of the context window, cancelled
+//	usage()                  turns, tokens, spend, elapsed_seconds, share of the context window
 //	handoff(messages)        hands the work over to a new thread
 //	checkpoint()             signs what was recorded so far
 //	finish(result)           ends the loop with a result, from wherever it is called
+//
+// A cancelled thread ends in model or calls, before its loop knows. What a loop knows must be the same when it runs
+// again from its record, which doesn't say when in a turn its user asked for the end.
 //
 // Messages that were given to model, calls or handoff can't be changed afterwards, as if they were frozen: the record has them.
 //
