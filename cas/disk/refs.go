@@ -135,7 +135,7 @@ func (e *RefError) Unwrap() error { return e.Err }
 func (e *RefError) Fault() *fault.Error {
 	f := fault.New(fault.Integrity, "%s", e).From(e)
 	if !errors.Is(e.Err, errRefFile) {
-		f.Try("rye docs store")
+		f.Because("what it named can't be told").Try(fault.Command("rye store refs", e.Name)+" --delete", "rye docs store")
 	}
 	return f
 }
