@@ -189,3 +189,39 @@ func TestEncoderAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestTake: what is taken away and what is left are the document, which has the same bounds.
+func TestTake(t *testing.T) {
+	for title, good := range map[string]bool{"t": true, strings.Repeat("t", 60): false} {
+		var texts [2]string
+		var errs [2]error
+		for i := range texts {
+			e := canon.NewEncoderBytes(nil, sampleSpec)
+			head(e)
+			take := func(least int) {
+				if i == 1 {
+					texts[i] += string(e.Take(least))
+				}
+			}
+			for _, key := range []string{"a", "b", "c"} {
+				take(1)
+				e.Begin(0, key)
+				if i == 1 && e.Take(1) != nil {
+					t.Error("half a line")
+				}
+				e.Str(0, title)
+				e.Str(3, title[:1])
+				e.End()
+				if i == 1 && e.Take(1000) != nil {
+					t.Error("less than was asked for")
+				}
+			}
+			if errs[i] = e.Close(); errs[i] == nil {
+				texts[i] += string(e.Bytes())
+			}
+		}
+		if (errs[0] == nil) != good || fmt.Sprint(errs[0]) != fmt.Sprint(errs[1]) || good && (texts[0] != texts[1] || texts[0] == "") {
+			t.Errorf("%q, %q: %v", texts[0], texts[1], errs)
+		}
+	}
+}

@@ -121,7 +121,7 @@ type closer struct {
 	files []ai.File // sorted by ref, those of one ref from the highest space to the lowest
 	bad   map[model.Ref][]*ai.ItemError
 
-	asked    []edge // by the project
+	asked    []wish // by the project
 	problems []*Problem
 	warnings []*Problem
 	results  map[want]result
@@ -157,6 +157,15 @@ type edge struct {
 	at      value.Pos
 	field   string
 }
+
+// A wish is an edge that goes out from the project.
+type wish struct {
+	why     Why
+	ref     model.Ref
+	pattern string
+}
+
+func (w wish) edge() edge { return edge{why: w.why, to: want{ref: w.ref}, pattern: w.pattern} }
 
 // A source is an edge and the node that it goes out from.
 type source struct {
@@ -275,8 +284,8 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 	out := &Closure{Pins: make([]file.Pin, 0, len(c.order))}
 	var echoes []*Problem
 	twice := map[*node]*model.Ref{} // refs with two items, and who uses them first
-	for _, e := range c.asked {
-		c.edge(out, nil, e)
+	for _, w := range c.asked {
+		c.edge(out, nil, w.edge())
 	}
 	for i, n := range c.order {
 		c.problems = append(c.problems, n.problems...)
@@ -371,8 +380,8 @@ func (c *closer) conflicts(twice map[*node]*model.Ref) {
 			twice[n] = &by
 		}
 	}
-	for _, e := range c.asked {
-		note(e, model.Ref{})
+	for _, w := range c.asked {
+		note(w.edge(), model.Ref{})
 	}
 	for _, n := range c.order {
 		for _, e := range n.edges {

@@ -93,7 +93,7 @@ func (c *closer) roots() []want {
 	var wants []want
 	ask := func(why Why, ref model.Ref, pattern string) {
 		w := want{ref: ref}
-		c.asked = append(c.asked, edge{why: why, to: w, pattern: pattern})
+		c.asked = append(c.asked, wish{why, ref, pattern})
 		if _, ok := c.results[w]; !ok {
 			c.results[w] = result{}
 			wants = append(wants, w)
@@ -256,7 +256,7 @@ func (c *closer) matches(p capability.Capability) (refs []model.Ref) {
 	for _, kind := range kinds {
 		i, _ := slices.BinarySearchFunc(c.files, model.Ref{Kind: kind, ID: begin}, compareFile)
 		for ; i < len(c.files) && c.files[i].Ref.Kind == kind && strings.HasPrefix(c.files[i].ID, begin); i++ {
-			if ref := c.files[i].Ref; (i == 0 || c.files[i-1].Ref != ref) && covers(p, ref) {
+			if ref := c.files[i].Ref; covers(p, ref) {
 				refs = append(refs, ref)
 			}
 		}

@@ -31,6 +31,9 @@ func (l *Lock) Look(ctx context.Context) (err error) {
 	if _, unfit := errors.AsType[*lock.RefusedError](err); unfit {
 		l.Here.Unfit, err = err, nil
 	}
+	if len(l.Old.Bundles) == 0 {
+		l.Here.set = nil // it is asked for bundles alone, and knows where each pin is
+	}
 	return err
 }
 

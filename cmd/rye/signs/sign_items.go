@@ -54,7 +54,7 @@ type itemSigner struct {
 
 // maxKept is how many bytes of files stay in memory between their check and their signature. What is beyond is read
 // again, and held against what was checked.
-const maxKept = 64 << 20
+const maxKept = 32 << 20
 
 // signItems signs items of spaces: all that are meant, or, where anything is wrong with one of them, none.
 func (c *SignRun) signItems(ctx context.Context, a *cli.App) (cli.Answer, error) {
