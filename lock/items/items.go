@@ -44,6 +44,14 @@ func Open(ctx context.Context, w *workspace.Workspace, abs func(string) (string,
 	return &Items{v, abs}, nil
 }
 
+// ForgetLock drops what the lock says of items, for commands that look at many and ask nothing of it: its bundles are among
+// the spaces.
+func (v *Items) ForgetLock() {
+	if v.Lock != nil {
+		v.Lock.Old = nil
+	}
+}
+
 // Subject returns what an item's signatures are about. An item whose directory doesn't exist yet has no tree.
 func (v *Items) Subject(ctx context.Context, it *ai.Item) (exam.Subject, error) {
 	if _, err := fs.Stat(it.Space.FS, path.Dir(it.Path)); errors.Is(err, fs.ErrNotExist) {

@@ -14,6 +14,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -79,6 +81,15 @@ type Made struct {
 	Bundles []*bundle.Bundle // in the order of Lock.Bundles
 	Unfound []error          // programs that aren't on this machine
 	Unasked []string         // packages whose changed list allows files that no registry could be asked for
+}
+
+// Write writes the file of a lock that was made.
+func (m *Made) Write(w io.Writer) error {
+	h := cas.NewHasher()
+	if err := file.Write(io.MultiWriter(w, h), m.Lock); err != nil || h.Digest() == m.ID {
+		return err
+	}
+	return fmt.Errorf("the new %s isn't the one that was checked, %s", file.Name, m.ID)
 }
 
 // Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots can

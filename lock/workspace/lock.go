@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -359,13 +358,7 @@ func (l *Lock) Write(made *relock.Made) error {
 	} else if (now != nil || !l.id.IsZero()) && cas.Sum(now) != l.id {
 		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process changed %q meanwhile", l.LockPath()), Hint: []string{"rye lock"}}
 	}
-	if err := d.WriteTo(lockfile.Name, 0o644, l.id.IsZero(), func(w io.Writer) error {
-		h := cas.NewHasher()
-		if err := lockfile.Write(io.MultiWriter(w, h), made.Lock); err != nil || h.Digest() == made.ID {
-			return err
-		}
-		return fmt.Errorf("the new %s isn't the one that was checked, %s", lockfile.Name, made.ID)
-	}); err != nil {
+	if err := d.WriteTo(lockfile.Name, 0o644, l.id.IsZero(), made.Write); err != nil {
 		return err
 	}
 	l.id = made.ID

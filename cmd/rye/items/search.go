@@ -110,6 +110,7 @@ func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer v.Close()
+	v.ForgetLock()
 	r := search.Request{Query: q, Scope: scope, Space: c.Space, Limit: c.Limit, Offset: c.Offset}
 	if err := c.narrow(v, &r); err != nil {
 		return nil, err

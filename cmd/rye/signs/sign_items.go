@@ -75,6 +75,7 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 		return nil, err
 	}
 	defer v.Close()
+	v.ForgetLock()
 	ans, err := c.signAll(ctx, a, v, most)
 	if ans == nil {
 		return nil, err // a nil pointer would not be a nil answer

@@ -68,6 +68,7 @@ func Check(ctx context.Context, a *cli.App, texts ...string) (*check.Report, err
 		return nil, err
 	}
 	defer v.Items.Close()
+	v.ForgetLock()
 	checked, err := v.Items.Check(ctx, rules(), texts...)
 	if err != nil {
 		return nil, err
