@@ -67,6 +67,18 @@ func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out
 	return out
 }
 
+// CompleteIDs offers the ids of a kind, as a command takes them that has no need of the kind; refs once a kind is typed.
+func CompleteIDs(ctx context.Context, a *cli.App, kind, prefix string) []cli.Candidate {
+	if strings.Contains(prefix, ":") {
+		return CompleteRefs(ctx, a, prefix, false)
+	}
+	out := CompleteRefs(ctx, a, kind+":"+prefix, false)
+	for i := range out {
+		out[i].Value = strings.TrimPrefix(out[i].Value, kind+":")
+	}
+	return out
+}
+
 // CompleteKinds offers the kinds there are.
 func CompleteKinds(ctx context.Context, a *cli.App) []cli.Candidate {
 	v, err := OpenItems(ctx, a)

@@ -168,6 +168,8 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 	switch tag {
 	case "ref", "own": // own: those that this user may change
 		return spaces.CompleteRefs(ctx, a, prefix, tag == "own")
+	case "directive":
+		return spaces.CompleteIDs(ctx, a, tag, prefix)
 	case "kind":
 		return spaces.CompleteKinds(ctx, a)
 	case "space":
