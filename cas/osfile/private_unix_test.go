@@ -99,4 +99,8 @@ func TestTempDir(t *testing.T) {
 	if _, err := os.Lstat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it stays: %v", err)
 	}
+	t.Setenv("TMPDIR", filepath.Join(temp, "none"))
+	if _, err := TempDir("x"); err == nil || !strings.HasPrefix(err.Error(), "the directory for temporary files, ") {
+		t.Errorf("without a directory: %v", err)
+	}
 }

@@ -114,7 +114,11 @@ func TempDir(name string) (string, error) {
 			_ = os.RemoveAll(dir)
 		}
 	}
-	return os.MkdirTemp("", name)
+	dir, err := os.MkdirTemp("", name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &fault.Error{Code: fault.Config, Text: fmt.Sprintf("the directory for temporary files, %q, doesn't exist", os.TempDir()), Err: err}
+	}
+	return dir, err
 }
 
 // BytesOf is a content that is in memory.
