@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -243,9 +244,7 @@ func (s *itemSigner) refused() (*SignAnswer, error) {
 	}
 	ans := &SignAnswer{Files: []SignLine{}, Problems: found.Problems, DryRun: s.run.DryRun}
 	f := found.Fault("nothing was signed")
-	if f.Code = fault.Validation; found.Errors == 1 {
-		f.Code = oneCode(found.Problems)
-	}
+	f.Code = oneCode(found.Problems)
 	if deny := s.deny.Load(); deny != nil {
 		f.Why, f.Hint = append(f.Why, deny.Why...), append(deny.Hint, f.Hint...)
 	} else if s.v1.Load() > 0 {
@@ -262,12 +261,16 @@ func (c *SignRun) meant() []string {
 	return c.Items
 }
 
-// oneCode is the code of the one error among problems.
+// oneCode is the code of the one error among problems, or of several about files that can't be read or written.
 func oneCode(problems []check.Problem) fault.Code {
+	var codes []fault.Code
 	for _, p := range problems {
 		if p.Severity == check.Error {
-			return p.Code
+			codes = append(codes, p.Code)
 		}
+	}
+	if len(codes) == 1 || len(codes) > 1 && !slices.ContainsFunc(codes, func(c fault.Code) bool { return c != fault.Files }) {
+		return codes[0]
 	}
 	return fault.Validation
 }
