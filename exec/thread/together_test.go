@@ -69,6 +69,10 @@ func TestTogether(t *testing.T) {
 			if !r.Success || most != c.most {
 				t.Errorf("%+v, %v: %d at once, want %d", r, r.Error, most, c.most)
 			}
+			got := types(w.events(r))
+			if inOrder := strings.Contains(got, strings.Repeat("call_started call_result ", 8+len(c.also))); inOrder != (c.most == 1) {
+				t.Errorf("recorded %s", got)
+			}
 			w.same(r.Thread)
 		})
 	}
