@@ -43,13 +43,7 @@ func TestPushMemory(t *testing.T) {
 	var peak atomic.Int64
 	d.Cue = func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/") { // all layers were sent
-			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-			field := func(name string) (kib int64) {
-				_, rest, _ := strings.Cut(string(status), name+":")
-				_, _ = fmt.Sscan(rest, &kib)
-				return kib
-			}
-			peak.Store(field("VmHWM") - field("RssFile") - field("RssShmem"))
+			peak.Store(ownPeak(cmd.Process.Pid))
 		}
 		return false
 	}
