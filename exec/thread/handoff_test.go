@@ -83,3 +83,20 @@ func TestHandoff(t *testing.T) {
 	}
 	w.same(r.Thread)
 }
+
+// TestHandoffMoney: the thread that goes on may spend what the one before and its summary have left.
+func TestHandoffMoney(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withOutputs(asking))
+	w.narrow()
+	answer, _ := handing()
+	w.server.Handle(answer)
+	r, err := w.run(t.Context(), thread.Start{Limits: []string{"spend=0.4"}})
+	must(t, err)
+	var s transcript.Started
+	must(t, w.events(r)[0].Decode(&s))
+	const used = 1000 * (1240 + 2480 + 3720 + 3*5 + 7 + 3) // three turns and the summary
+	if s.Continues == "" || s.Limits.Spend == nil || *s.Limits.Spend != 400_000_000-used {
+		t.Errorf("%+v, %v: %+v", r, r.Error, s.Limits)
+	}
+}

@@ -77,6 +77,8 @@ func TestHooks(t *testing.T) {
 		{"a tool", withHooks(`<hook event="after_step" id="a"><action><item_id>acme/echo</item_id><params><text>turn ${turn} of ${thread_id}</text></params></action></hook>`),
 			nil, []modeltest.Turn{echoes("x"), done}, "completed", "", "a", ""},
 		{"retry", withHooks(`<hook event="error" condition="error.code == 'permanent'" id="a"><action>retry</action><delay>0</delay></hook>`), nil, []modeltest.Turn{broke, broke, done}, "completed", "", "a retry, a retry", ""},
+		{"by id, name and category", withHooks(`<hook event="error" condition="error.code == 'http_429' and error.code == 'rate_limit' and error.code == 'rate_limited'" id="a"><action>retry</action><delay>0</delay></hook>`),
+			nil, []modeltest.Turn{{Status: 429}, done}, "completed", "", "a retry, default_retry_transient retry", ""},
 		{"retry has an end", withHooks(`<hook event="error" id="a"><action>retry</action><delay>0</delay></hook>`), nil, []modeltest.Turn{broke, broke, broke, broke, done}, "error", "EXECUTION_FAILED", "a retry, a retry, a retry, a retry", ""},
 		{"fail", withHooks(`<hook event="error" id="a"><action>fail</action><error>gave up: ${classification.category}</error></hook>`), nil, []modeltest.Turn{broke}, "error", "EXECUTION_FAILED", "a fail", ""},
 		{"abort", withHooks(`<hook event="before_step" id="a"><action>abort</action></hook>`), nil, nil, "cancelled", "CANCELLED", "a abort", ""},

@@ -268,8 +268,8 @@ func TestKilledInHandoff(t *testing.T) {
 // narrow makes the window of the model small, and its tokens dear.
 func (w *world) narrow() { w.t.Helper(); w.provider(4000) }
 
-// provider makes a provider whose tokens have a price, and whose window has so many.
-func (w *world) provider(window int) {
+// provider makes a provider whose tokens have a price, and whose window has so many, with other parts of its text replaced.
+func (w *world) provider(window int, replaced ...string) {
 	w.t.Helper()
 	head, rest, _ := strings.Cut(w.server.Item("local"), "pricing:")
 	_, rest, _ = strings.Cut(rest, "\n")
@@ -277,7 +277,7 @@ func (w *world) provider(window int) {
 		_, rest, _ = strings.Cut(rest, "\n")
 	}
 	item := strings.Replace(head+"pricing: {\"*\": {input: \"1\", output: \"1\"}}\n"+rest, "context_window: 32768\n", fmt.Sprintf("context_window: %d\n", window), 1)
-	w.write(".ai/tools/rye/agent/providers/local.yaml", item)
+	w.write(".ai/tools/rye/agent/providers/local.yaml", strings.NewReplacer(replaced...).Replace(item))
 	w.sign("tools/rye/agent/providers/local.yaml")
 }
 

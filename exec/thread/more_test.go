@@ -3,6 +3,7 @@ package thread_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -51,6 +52,15 @@ func TestOutputs(t *testing.T) {
 	must(t, err)
 	if !r.Success || r.Outputs["answer"] != "five" || !strings.Contains(string(w.server.Requests()[1].Raw), "outputs are missing: answer") {
 		t.Errorf("%+v: %s", r, w.server.Requests()[1].Raw)
+	}
+
+	// A value that is nothing to speak of is one.
+	empty := object{"n": 0.0, "b": false, "s": "", "l": []any{}}
+	items := plain(strings.Replace(asking, "OUTPUTS", `<outputs><output name="n" type="integer">n</output><output name="b" type="boolean">b</output>`+
+		`<output name="s" type="string">s</output><output name="l" type="array">l</output></outputs>`, 1))
+	w = newWorld(t, items, modeltest.Turn{Calls: []provider.ToolCall{call("a", "directive_return", empty)}})
+	if r, err = w.run(t.Context(), thread.Start{}); err != nil || !r.Success || !reflect.DeepEqual(r.Outputs, map[string]any(empty)) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

@@ -64,6 +64,39 @@ func TestReserved(t *testing.T) {
 	}
 }
 
+// TestOverhead: what a service adds to a request by itself, as its provider says, is reserved too.
+func TestOverhead(t *testing.T) {
+	t.Parallel()
+	reserved := func(overhead string) int64 {
+		w := newWorld(t, plain(asking), done)
+		w.provider(32768, "overhead_tokens: 1000\n", "overhead_tokens: "+overhead+"\n")
+		r, err := w.run(t.Context(), thread.Start{})
+		must(t, err)
+		return w.requests(r)[0].Reserved
+	}
+	if none, much := reserved("0"), reserved("5000"); much-none != 5000*1000 {
+		t.Errorf("%d and %d nano-dollars are reserved", none, much)
+	}
+}
+
+// TestAnswerBound: an answer may have as many tokens as the limit leaves beside the request, and no more is reserved for it.
+func TestAnswerBound(t *testing.T) {
+	t.Parallel()
+	bound := func(limit int64) (most float64, reserved int64) {
+		w := newWorld(t, plain(asking), done)
+		w.provider(32768)
+		r, err := w.run(t.Context(), thread.Start{Limits: []string{fmt.Sprint("tokens=", limit)}})
+		must(t, err)
+		most, _ = w.server.Requests()[0].Body["max_tokens"].(float64)
+		return most, w.requests(r)[0].Reserved
+	}
+	most, all := bound(100_000)
+	request := all/1000 - int64(most) // in tokens
+	if less, part := bound(request + 7); most != 8192 || less != 7 || part != (request+7)*1000 {
+		t.Errorf("%g, then %g tokens; %d, then %d nano-dollars", most, less, all, part)
+	}
+}
+
 // TestWideRefused: a request that was refused because it is too wide is none that the record could count on.
 func TestWideRefused(t *testing.T) {
 	t.Parallel()
