@@ -119,9 +119,10 @@ func Push(ctx context.Context, p *oci.Place, tag string, b *bundle.Bundle, src c
 		if f.Details["reason"] != "foreign" {
 			f.Because("a version never changes: raise it in bundle.yaml")
 		} else if f.Because("push to another tag or repository, or delete it in the registry"); !final {
-			f.Try("rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String())) // to the tag that is its version
+			push := "rye bundle push " + b.BundleID + " " + fault.Quote(p.Reference.String()) // to the tag that is its version
+			f.Hint = append([]string{push}, f.Hint...)
 		}
-		err = f.Try("rye docs oci")
+		err = f
 	}
 	return done, err
 }
