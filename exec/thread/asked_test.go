@@ -74,7 +74,9 @@ func TestAskedToEnd(t *testing.T) {
 			if r.Status != string(want) || r.Error == nil || r.Error.Code != fault.Cancelled || !strings.Contains(r.Error.Text, "not needed") {
 				t.Errorf("%+v, %v", r, r.Error)
 			}
-			if most := map[string]int{"parent": 1, "child": 2}[c.at]; asked != most {
+			// A request to cancel arrives through the journal while the thread goes on: on a busy machine a few calls later.
+			least := map[string]int{"parent": 1, "child": 2}[c.at]
+			if asked < least || c.what == registry.Kill && asked > least || asked > least+3 {
 				t.Errorf("%d model calls", asked)
 			}
 			money, err := w.engine.Ledger.Accounts(t.Context())
