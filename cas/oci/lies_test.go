@@ -305,12 +305,10 @@ func TestManyTags(t *testing.T) {
 	}
 }
 
-// TestJunk: attachments that are large are read as far as there is a use for them, and the others all the same.
-func TestJunk(t *testing.T) {
-	t.Parallel()
-	d := newDouble(t)
-	p := d.place(t)
-	w := newWorld(t, []byte("a"))
+// pushed pushes something, and returns it as it is then there.
+func pushed(t *testing.T, d *double) (*Place, *world, *Image) {
+	t.Helper()
+	p, w := d.place(t), newWorld(t, []byte("a"))
 	done, err := p.Push(t.Context(), w.content, "1")
 	if err != nil {
 		t.Fatal(err)
@@ -319,11 +317,19 @@ func TestJunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p, w, m
+}
+
+// TestJunk: attachments that are large are read as far as there is a use for them, and the others all the same.
+func TestJunk(t *testing.T) {
+	t.Parallel()
+	d := newDouble(t)
+	_, _, m := pushed(t, d)
 	refer := func(kind string, size, i int) {
 		blob := noise(uint64(i), size)
 		d.Blobs[format.Sum(blob)] = blob
 		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
-			ocispec.MediaTypeImageManifest, kind, done.Digest, kind, format.Sum(blob), size)
+			ocispec.MediaTypeImageManifest, kind, m.Digest, kind, format.Sum(blob), size)
 		d.Manifests[format.Sum(b)] = b
 	}
 	for i := range 8 {
@@ -351,18 +357,9 @@ func TestJunk(t *testing.T) {
 func TestManyReferrers(t *testing.T) {
 	t.Parallel()
 	d := newDouble(t)
-	p := d.place(t)
-	w := newWorld(t, []byte("a"))
-	done, err := p.Push(t.Context(), w.content, "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := p.Get(t.Context(), done.Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, w, m := pushed(t, d)
 	refer := func(kind string, i int) {
-		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"annotations":{"n":"%d"}}`, ocispec.MediaTypeImageManifest, kind, done.Digest, i)
+		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"annotations":{"n":"%d"}}`, ocispec.MediaTypeImageManifest, kind, m.Digest, i)
 		d.Manifests[format.Sum(b)] = b
 	}
 	for i := range 1200 {
@@ -398,7 +395,7 @@ func TestManyReferrers(t *testing.T) {
 			t.Errorf("%.30s: left %v, %v", page, left, err)
 		}
 	}
-	if again, err := p.Push(t.Context(), w.content, "1"); err != nil || again.Digest != done.Digest {
+	if again, err := p.Push(t.Context(), w.content, "1"); err != nil || again.Digest != m.Digest {
 		t.Errorf("%+v, %v", again, err)
 	}
 }

@@ -146,7 +146,9 @@ func TestReady(t *testing.T) {
 	if out, _, code := said(r); out != "a" || code != 0 {
 		t.Errorf("%+v", r)
 	}
-	for len(children(t)) > 1 { // until the stage that had other namespaces has ended
-		time.Sleep(time.Millisecond)
+	for given := time.Now(); len(children(t)) > 1; time.Sleep(time.Millisecond) {
+		if time.Since(given) > time.Minute {
+			t.Fatal("the stage that had other namespaces has not ended")
+		}
 	}
 }
