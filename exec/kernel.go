@@ -87,7 +87,9 @@ type Call struct {
 	Stranger          bool              // the user isn't present: own items and the library's run as another signer's
 	Declared          bool              // they get what they declare nevertheless, in the sandbox for strangers
 	Within            *capability.Set   // what the call may have rye do; nil: what it declares
-	Dry               bool              // Prepare starts nothing, and leaves open what can't be known so; such a plan isn't run
+	// Keep gets the receipts of the calls that this one makes, and of theirs. It is called by many goroutines. Optional.
+	Keep func(receipt []byte)
+	Dry  bool // Prepare starts nothing, and leaves open what can't be known so; such a plan isn't run
 	// Build makes it a step of a build, which depends only on its action: the tool must be pure, gets no network and no file
 	// of the project even if declared, has nothing of the machine or the user in its environment, and works in Plan.Work.
 	Build bool
@@ -101,6 +103,7 @@ type Caller struct {
 	stranger bool     // another signer's item takes part
 	secrets  []string // values: they stand in nothing that its children say either
 	children *children
+	keep     func(receipt []byte) // nil: they are not kept
 	call     *Call
 	above    *Caller // that made this call; nil if no call did
 	foreign  bool    // an item of its chain is another signer's
@@ -132,7 +135,7 @@ func (c *Caller) Pass(ctx context.Context, ref model.Ref) (context.Context, *Cal
 		call.Stranger, call.Declared = true, false
 		return ctx, call
 	}
-	self := &Caller{ID: c.ID, secrets: c.secrets, children: c.children, call: of, unbound: true}
+	self := &Caller{ID: c.ID, secrets: c.secrets, children: c.children, keep: c.keep, call: of, unbound: true}
 	if c.above != nil {
 		self.Grants, self.stranger, self.unbound = c.above.Grants, c.above.stranger, c.above.unbound
 	}

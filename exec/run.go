@@ -84,7 +84,10 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		}
 		return nil, NotLogged(p.call.Ref, false, err)
 	}
-	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values, children: &children{}, call: p.call, above: p.caller, foreign: p.chain.Foreign || p.Dev}
+	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values, children: &children{}, call: p.call, above: p.caller, foreign: p.chain.Foreign || p.Dev, keep: p.call.Keep}
+	if self.keep == nil && p.caller != nil {
+		self.keep = p.caller.keep
+	}
 	r := &Result{ID: p.id, Began: p.kernel.Now()}
 	began := time.Now()
 	var did *primitive.Result
@@ -212,6 +215,9 @@ func (p *Plan) prove(ctx context.Context, r *Result, o record.Outcome, c record.
 		o.Receipt = r.Digest
 		if p.caller != nil {
 			p.caller.did(receipt.Child{Call: p.id, Receipt: r.Digest})
+			if p.caller.keep != nil {
+				p.caller.keep(r.Receipt)
+			}
 		}
 	}
 	if logged := entry.End(ctx, o); logged != nil {

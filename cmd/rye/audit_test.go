@@ -43,10 +43,7 @@ func keepReceipt(a *cli.App, b []byte) (cas.Digest, error) {
 	if err != nil {
 		return d, err
 	}
-	if err := os.MkdirAll(p.Receipts, 0o700); err != nil {
-		return d, err
-	}
-	return d, os.WriteFile(audits.ReceiptPath(p.Receipts, d), b, 0o600)
+	return d, p.Receipts.Keep(b)
 }
 
 // callsOf writes calls to the log of an app as one process does that begins them in their order and ends them in the
@@ -139,7 +136,7 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 	p, err := audits.Dirs(a)
 	ts.Check(err)
 	ts.Setenv("AUDIT", p.Log)
-	ts.Setenv("RECEIPTS", p.Receipts)
+	ts.Setenv("RECEIPTS", string(p.Receipts))
 	for id, b := range receipts {
 		ts.Check(os.WriteFile(ts.MkAbs(id+".json"), b, 0o600))
 	}
@@ -282,7 +279,7 @@ func TestOpenAuditAtOnce(t *testing.T) {
 	if err != nil || len(r.Problems) > 0 || len(r.Machines) != 1 || r.Calls != processes || r.Machines[0].By != user.Public() {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if files, err := os.ReadDir(p.Receipts); err != nil || len(files) != processes {
+	if files, err := os.ReadDir(string(p.Receipts)); err != nil || len(files) != processes {
 		t.Errorf("%v, %v", files, err)
 	}
 }

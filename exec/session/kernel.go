@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
@@ -112,15 +113,15 @@ func Machine(self string, vars map[string]string) *sandbox.Machine {
 
 // AuditDirs are the directories of what is kept of calls.
 type AuditDirs struct {
-	Log      string // the journals
-	Machine  string // the machine's key, and the voucher for it
-	Receipts string // of calls that other calls made, by digest
+	Log      string      // the journals
+	Machine  string      // the machine's key, and the voucher for it
+	Receipts receipt.Dir // of calls that other calls made
 }
 
 // AuditIn returns the directories in a user's state.
 func AuditIn(state string) AuditDirs {
 	at := func(name string) string { return filepath.Join(state, name) }
-	return AuditDirs{Log: at("audit"), Machine: at("machine"), Receipts: at("receipts")}
+	return AuditDirs{Log: at("audit"), Machine: at("machine"), Receipts: receipt.Dir(at("receipts"))}
 }
 
 // Open opens the log for calls made by a program such as "rye 2.0.0". It also returns the machine's key, which is made when it

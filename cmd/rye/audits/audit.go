@@ -1,10 +1,6 @@
 package audits
 
 import (
-	"encoding/hex"
-	"path/filepath"
-
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/session"
 )
@@ -16,9 +12,4 @@ func Dirs(a *cli.App) (session.AuditDirs, error) {
 		return session.AuditDirs{}, s.Err
 	}
 	return session.AuditIn(s.Value), nil
-}
-
-// ReceiptPath is where a directory has the receipt of a digest.
-func ReceiptPath(dir string, d cas.Digest) string {
-	return filepath.Join(dir, hex.EncodeToString(d[:])+".json")
 }

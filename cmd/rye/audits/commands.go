@@ -33,7 +33,7 @@ func Commands() []cli.Command {
 				"signed by a trusted machine. It reports the first bad line of each file. A removed end of the log can't be detected: lines of a segment " +
 				"after its last checkpoint, or lines of the head with all that they record. So save the printed head position elsewhere and pass it to a " +
 				"later run: --seen takes the position, a file written by --json, or a receipt.\n\nA RECEIPT is verified with public keys alone: one of " +
-				"them must have signed it, or the key of the machine that signed it. The receipts of nested calls are found by their digests in DIR.\n\n" +
+				"them must have signed it, or the key of the machine that signed it. The receipts of nested calls are found by their digests in DIR: \"rye exec --receipt\" keeps them in this machine's.\n\n" +
 				"The keys are your own and this machine's, or only those of --key. If anything is wrong, the exit status is 1.\n\nExamples:\n\n" +
 				"    rye audit verify\n    rye audit verify --json > seen.json\n    rye audit verify --seen seen.json\n" +
 				"    rye audit verify receipt.json --key alice.pem --receipts ./receipts",

@@ -37,11 +37,12 @@ type receiptLine struct {
 
 // verifyReceipts verifies those that are given, whatever is wrong with others.
 func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p session.AuditDirs, c *auditVerifyRun) error {
-	dir := c.Receipts
-	if dir == "" {
-		dir = p.Receipts
-	} else if ok, err := osfile.IsDir(dir); err != nil || !ok {
-		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("directory %q not found", dir)}
+	dir := p.Receipts
+	if c.Receipts != "" {
+		if ok, err := osfile.IsDir(c.Receipts); err != nil || !ok {
+			return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("directory %q not found", c.Receipts)}
+		}
+		dir = receipt.Dir(c.Receipts)
 	}
 	var bad []*fault.Error
 	for _, file := range c.Receipt {
@@ -86,7 +87,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p sessio
 }
 
 // verify verifies one receipt and those below it. A missing one below it is an error only if the user gave the directory.
-func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, dir string, all bool) error {
+func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, dir receipt.Dir, all bool) error {
 	get := func(d cas.Digest) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -94,7 +95,7 @@ func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, d
 		if dir == "" {
 			return nil, fs.ErrNotExist // no place is known
 		}
-		return osfile.ReadSmall(ReceiptPath(dir, d), attest.MaxEnvelope)
+		return dir.Get(d)
 	}
 	err := receipt.VerifyTree(b, keys, get, func(depth int, r *receipt.Receipt) error {
 		l.Verified++

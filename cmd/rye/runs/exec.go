@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/sink"
@@ -42,7 +43,8 @@ type execRun struct {
 	Sink    string        `placeholder:"WHERE" help:"Stream output to raw:PATH, jsonl:PATH, null, ws://… or wss://…."`
 	mode
 
-	to sink.Target
+	to     sink.Target
+	nested receipt.Keeper
 }
 
 type execAnswer struct {
@@ -63,7 +65,15 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer s.Close()
-	p, err := s.Prepare(ctx, &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.given(a), Dry: c.DryRun, Door: door(a, s)})
+	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.given(a), Dry: c.DryRun, Door: door(a, s)}
+	if c.Receipt != "" {
+		dirs, err := audits.Dirs(a)
+		if err != nil {
+			return nil, err
+		}
+		c.nested.Dir, call.Keep = dirs.Receipts, c.nested.Keep
+	}
+	p, err := s.Prepare(ctx, call)
 	if err != nil {
 		return nil, Reworded(a, err)
 	}
@@ -160,7 +170,7 @@ func (c *execRun) call(ctx context.Context, a *cli.App, s *Opened, p *exec.Plan,
 	if c.Receipt != "" && r.Receipt != nil {
 		if err := osfile.WriteFile(c.Receipt, 0o644, true, osfile.BytesOf(r.Receipt)); errors.Is(err, fs.ErrExist) {
 			return ans, c.receiptThere() // since check has looked
-		} else if err != nil {
+		} else if err = cmp.Or(err, c.nested.Err()); err != nil {
 			return ans, err
 		}
 	}

@@ -1,0 +1,63 @@
+package receipt
+
+import (
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/manifest/attest"
+)
+
+// A Dir is a directory of receipts, which are found by their digests. It is made when the first one is kept.
+type Dir string
+
+func (d Dir) path(digest cas.Digest) string {
+	return filepath.Join(string(d), hex.EncodeToString(digest[:])+".json")
+}
+
+// Get returns the receipt of a digest; fs.ErrNotExist if it isn't there.
+func (d Dir) Get(digest cas.Digest) ([]byte, error) {
+	return osfile.ReadSmall(d.path(digest), attest.MaxEnvelope)
+}
+
+// Keep writes a receipt, if it isn't there.
+func (d Dir) Keep(receipt []byte) error {
+	err := os.MkdirAll(string(d), 0o700)
+	if err == nil {
+		err = osfile.WriteFile(d.path(cas.Sum(receipt)), 0o600, true, osfile.BytesOf(receipt))
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return fault.Wrap(err, "a receipt can't be kept in %q: %v", string(d), err)
+}
+
+// A Keeper keeps the receipts of the calls that one call makes. It is safe for many goroutines.
+type Keeper struct {
+	Dir Dir
+
+	mu  sync.Mutex
+	err error
+}
+
+// Keep keeps a receipt.
+func (k *Keeper) Keep(receipt []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err == nil {
+		k.err = k.Dir.Keep(receipt)
+	}
+}
+
+// Err returns why a receipt isn't kept; nil: all are.
+func (k *Keeper) Err() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
