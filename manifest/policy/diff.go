@@ -131,13 +131,11 @@ func (p *Policy) execFacts(add func(section, entry, field, text string)) {
 		add("exec", "", "audit", "required")
 	}
 	add("exec", "", "dotenv", e.DotEnv.String())
-	for _, l := range []struct {
-		name string
-		n    int64
-	}{{"memory", e.Limits.Memory}, {"processes", e.Limits.Processes}} {
-		if l.n > 0 {
-			add("exec", "limits", l.name, strconv.FormatInt(l.n, 10))
-		}
+	if n := e.Limits.Memory; n > 0 {
+		add("exec", "memory", "limits", strconv.FormatInt(n>>20, 10)+"MiB")
+	}
+	if n := e.Limits.Processes; n > 0 {
+		add("exec", "processes", "limits", strconv.FormatInt(n, 10))
 	}
 	if p.sections.Secrets != nil {
 		add("exec", "", "secrets", "named here alone")

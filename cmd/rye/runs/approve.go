@@ -79,7 +79,7 @@ func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign approve
 func follow(ctx context.Context, a *cli.App, e *thread.Engine, r *thread.Result, how *thread.Resume) (*thread.Result, error) {
 	for r.Status == thread.Waiting {
 		id, _ := r.Error.Details["request"].(string)
-		a.Term.Note("%s: waiting for an answer until %v: %s", r.Error.Text, r.Error.Details["expires"], fault.Command("rye approve", id))
+		a.Term.Note("%s (waits until %v): %s", r.Error.Text, r.Error.Details["expires"], fault.Command("rye approve", id))
 		if err := how.Approver.Await(ctx, r.Error); err != nil {
 			if ctx.Err() != nil { // it goes on waiting
 				return r, nil

@@ -35,7 +35,7 @@ import (
 
 type execRun struct {
 	Ref     string        `arg:"" complete:"ref" help:"Tool to run."`
-	Param   []string      `short:"p" placeholder:"NAME=VALUE" sep:"none" help:"Parameter, converted by the tool's schema (repeatable)."`
+	Param   []string      `short:"p" placeholder:"NAME=VALUE" sep:"none" complete:"tool-input" help:"Parameter, converted by the tool's schema (repeatable)."`
 	Params  string        `placeholder:"JSON" help:"Parameters as a JSON object, @FILE or - (standard input)."`
 	DryRun  bool          `help:"Show what would run; start nothing."`
 	Timeout time.Duration `placeholder:"TIME" help:"Shorten the tool's time limit, such as 30s."`

@@ -29,7 +29,7 @@ import (
 
 type runRun struct {
 	Ref       string   `arg:"" complete:"directive" help:"Directive or graph (tool:ID) to run."`
-	Input     []string `short:"i" placeholder:"NAME=VALUE" sep:"none" help:"Input, converted by the directive's declaration (repeatable)."`
+	Input     []string `short:"i" placeholder:"NAME=VALUE" sep:"none" complete:"directive-input" help:"Input, converted by the directive's declaration (repeatable)."`
 	Param     []string `short:"p" sep:"none" hidden:"" help:"Same as -i."`
 	Inputs    string   `placeholder:"JSON" help:"Inputs as a JSON object, @FILE or - (standard input)."`
 	Model     string   `placeholder:"MODEL" help:"Tier or model to use instead of the directive's."`

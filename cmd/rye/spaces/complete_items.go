@@ -2,6 +2,7 @@ package spaces
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/template/params"
 )
 
 // The user waits after pressing Tab, so completion ends after CompleteTime and offers at most maxOffered refs. It reads up
@@ -75,6 +77,48 @@ func CompleteIDs(ctx context.Context, a *cli.App, kind, prefix string) []cli.Can
 	out := CompleteRefs(ctx, a, kind+":"+prefix, false)
 	for i := range out {
 		out[i].Value = strings.TrimPrefix(out[i].Value, kind+":")
+	}
+	return out
+}
+
+// CompleteInputs offers what the item that args begin with takes, as NAME=; after that the values, where they are listed.
+func CompleteInputs(ctx context.Context, a *cli.App, kind string, args []string, prefix string) (out []cli.Candidate) {
+	if len(args) == 0 {
+		return nil
+	}
+	text := args[0]
+	if !strings.Contains(text, ":") {
+		text = kind + ":" + text
+	}
+	ctx, cancel := context.WithTimeout(ctx, CompleteTime)
+	defer cancel()
+	v, err := OpenItems(ctx, a)
+	if err != nil {
+		return nil
+	}
+	defer v.Close()
+	ref, _ := model.ParseRef(text)
+	it, err := v.Find(ctx, ref)
+	if err != nil {
+		return nil
+	}
+	schema, err := params.Compile(it.Model.Interface().Input)
+	if err != nil {
+		return nil
+	}
+	typed, _, valued := strings.Cut(prefix, "=")
+	for _, f := range schema.Fields() {
+		if !valued {
+			out = append(out, cli.Candidate{Value: f.Name + "=", Help: f.Description})
+		} else if f.Name == typed {
+			for _, value := range f.Values {
+				var word string // a text is given without quotes
+				if json.Unmarshal([]byte(value), &word) != nil {
+					word = value
+				}
+				out = append(out, cli.Candidate{Value: typed + "=" + word})
+			}
+		}
 	}
 	return out
 }

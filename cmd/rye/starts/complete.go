@@ -147,6 +147,8 @@ func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, b
 		return cli.Begins(append(walk(c.root, c.args).commands(), cli.Topics(c.args)...), prefix, before)
 	case v.Enum != "":
 		return cli.Begins(cli.Offer(v.EnumSlice(), bare), prefix, before)
+	case strings.HasSuffix(tag, "-input"):
+		return cli.Begins(spaces.CompleteInputs(ctx, a, strings.TrimSuffix(tag, "-input"), c.args, prefix), prefix, before)
 	case tag == "locked" && slices.Contains(c.flags, "--update"):
 		tag = "bundles"
 	}

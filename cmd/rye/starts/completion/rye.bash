@@ -27,7 +27,10 @@ _rye() {
             [[ $value == :dirs ]] && kind=-d
             while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen "$kind" -- "${cur#"$keep"}")
             ;;
-        *) COMPREPLY+=("${value#"$keep"}") ;;
+        *)
+            [[ $value == *[:=] ]] && compopt -o nospace 2>/dev/null
+            COMPREPLY+=("${value#"$keep"}")
+            ;;
         esac
     done < <("${words[0]}" __complete -- "${words[@]:1}" 2>/dev/null)
 }
