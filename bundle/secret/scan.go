@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/bits"
@@ -28,9 +29,9 @@ const (
 
 // A Scanner looks through files, one after the other. It keeps its memory between them.
 type Scanner struct {
-	first    [256]uint32   // which rules begin with a byte
-	second   [256]uint32   // and which have it next
-	pairs    [1 << 16]bool // whether anything begins with two bytes: nearly nothing does
+	first    [256]uint32    // which rules begin with a byte
+	second   [256]uint32    // and which have it next
+	pairs    [1 << 16]uint8 // not 0 where anything begins with two bytes: nearly nothing does
 	buf      []byte
 	file     string
 	settings bool
@@ -55,7 +56,9 @@ func NewScanner() *Scanner {
 	s.first['-'] |= begins
 	for a, rules := range s.first {
 		for b, next := range s.second {
-			s.pairs[a|b<<8] = rules&next != 0 || rules&assigns != 0 || rules&begins != 0 && b == '-'
+			if rules&next != 0 || rules&assigns != 0 || rules&begins != 0 && b == '-' {
+				s.pairs[a|b<<8] = 1
+			}
 		}
 	}
 	return s
@@ -164,9 +167,7 @@ func (s *Scanner) look(from, to int) int {
 	b := s.buf
 	i := from
 	for ; i < to; i++ {
-		for i < to && i+1 < len(b) && !s.pairs[uint16(b[i])|uint16(b[i+1])<<8] {
-			i++
-		}
+		i = s.skip(i, to)
 		if i == to {
 			break
 		}
@@ -199,6 +200,21 @@ func (s *Scanner) look(from, to int) int {
 				break
 			}
 		}
+	}
+	return i
+}
+
+// skip returns where the next place is at which something may begin, from a place on.
+func (s *Scanner) skip(i, to int) int {
+	b, p := s.buf, &s.pairs
+	for ; i+7 <= to && i+8 <= len(b); i += 7 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		if p[uint16(x)]|p[uint16(x>>8)]|p[uint16(x>>16)]|p[uint16(x>>24)]|p[uint16(x>>32)]|p[uint16(x>>40)]|p[uint16(x>>48)] != 0 {
+			break
+		}
+	}
+	for i < to && i+1 < len(b) && p[uint16(b[i])|uint16(b[i+1])<<8] == 0 {
+		i++
 	}
 	return i
 }

@@ -135,6 +135,38 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
+// Each ending of a name counts, in any case, and with signs anywhere in it.
+func TestEndings(t *testing.T) {
+	for e, ending := range endings {
+		value := drawn(24, alnum)
+		if e < passwords {
+			value = "h7Kq9!vLm2"
+		}
+		names := []string{ending, strings.ToUpper(ending)}
+		for i := range ending {
+			names = append(names, "my_"+ending[:i]+"-"+ending[i:])
+		}
+		for _, name := range names {
+			if found := scan(t, "a.go", name+`: "`+value+`"`); len(found) != 1 || found[0].Rule != "assignment" {
+				t.Errorf("%s: %v", name, found)
+			}
+		}
+	}
+}
+
+// Several bytes are passed over at once: a secret at any of them is found.
+func TestOffsets(t *testing.T) {
+	for n := range 40 {
+		for text, rule := range map[string]string{"gh" + "p_" + drawn(36, alnum): "github", `token="` + drawn(24, alnum) + `"`: "assignment"} {
+			for _, behind := range []string{"", "\n", " and so on, and more"} {
+				if found := scan(t, "a.go", strings.Repeat(" ", n)+text+behind); len(found) != 1 || found[0].Rule != rule || found[0].Column != n+1 {
+					t.Errorf("%s after %d bytes and before %q: %v", rule, n, behind, found)
+				}
+			}
+		}
+	}
+}
+
 func TestPlace(t *testing.T) {
 	token := "gh" + "p_" + drawn(36, alnum)
 	key := "  äö token: \"" + drawn(24, alnum) + "\""

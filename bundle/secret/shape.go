@@ -266,7 +266,7 @@ const passwords = 4
 func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
 	// Most names end otherwise, and most values aren't quoted: what tells soonest comes first.
 	end := nameEnd(b, i)
-	if end == 0 || bytes.IndexByte([]byte("degnstyDEGNSTY"), b[end-1]) < 0 {
+	if !mayEnd(b[:end]) {
 		return nil, 0, false
 	}
 	v := valueAfter(b, i+1, settings)
@@ -297,11 +297,48 @@ func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
 	return nil, 0, false
 }
 
+// mayEnd reports whether b may end with one of endings or with the name "d", by its last two bytes.
+func mayEnd(b []byte) bool {
+	if len(b) == 0 {
+		return false
+	}
+	last, before := b[len(b)-1]|0x20, byte(0)
+	if len(b) > 1 {
+		before = b[len(b)-2]
+	}
+	switch of := setOf(before); {
+	case of == 0:
+		return last == 'd'
+	case of&base62 == 0: // a sign within the name
+		return strings.IndexByte("adelnsty", last) >= 0
+	}
+	switch before |= 0x20; last {
+	case 'a':
+		return before == 't'
+	case 'd':
+		return before == 'r' || before == 'w'
+	case 'e':
+		return before == 's'
+	case 'l':
+		return before == 'a'
+	case 'n', 't', 'y':
+		return before == 'e'
+	case 's':
+		return before == 'l'
+	}
+	return false
+}
+
 // nameEnd returns where the name in front of an assignment ends.
 func nameEnd(b []byte, i int) int {
 	end := i
-	for end > 0 && i-end < 8 && strings.IndexByte(" \t\"']:", b[end-1]) >= 0 {
-		end--
+	for end > 0 && i-end < 8 {
+		switch b[end-1] {
+		case ' ', '\t', '"', '\'', ']', ':':
+			end--
+		default:
+			return end
+		}
 	}
 	return end
 }
