@@ -34,15 +34,14 @@ type check struct {
 	admitter *ai.Admitter
 	items    map[string]ai.File // by path in the space
 	kinds    map[string]bool    // their directories
-	scanners chan *secret.Scanner
 
 	assets sync.Mutex
-	rest   []int // the files whose bytes are still to be looked through
+	rest   []int // the files whose bytes are still to be searched
 }
 
 // check finds everything that keeps the files from being a bundle, and which of them are items.
 func (c *creation) check(ctx context.Context) error {
-	k := &check{creation: c, items: map[string]ai.File{}, kinds: map[string]bool{}, scanners: make(chan *secret.Scanner, 64)}
+	k := &check{creation: c, items: map[string]ai.File{}, kinds: map[string]bool{}}
 	if err := k.look(ctx); err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (k *check) file(ctx context.Context, i int) error {
 			k.problem(f.Path, "", errNoKind)
 		}
 		if at, ok := k.items[in]; ok {
-			isItem, err := k.item(ctx, f, at)
+			isItem, err := k.item(ctx, i, at)
 			if isItem || err != nil {
 				return err
 			}
@@ -130,23 +129,28 @@ func (k *check) file(ctx context.Context, i int) error {
 	} else if portable.Fold(firstOf(f.Path)) == dotAI {
 		k.problem(f.Path, "", errOtherAI)
 	}
+	if k.read[i] {
+		k.told(f, k.secrets[f.Path])
+		return nil
+	}
 	k.assets.Lock()
 	k.rest = append(k.rest, i)
 	k.assets.Unlock()
 	return nil
 }
 
-// scan looks through all that is no item, in the order that is cheapest for the store.
+// scan searches what is no item and wasn't searched when it was read, in the order that is cheapest for the store.
 func (k *check) scan(ctx context.Context) error {
 	ids := make([]cas.ID, len(k.rest))
 	for n, i := range k.rest {
 		ids[n] = cas.ID{Kind: cas.Blob, Digest: k.files[i].Digest}
 	}
-	return cas.Fetch(ctx, k.Store, ids, func(n int, o cas.Object) error { return k.secrets(&k.files[k.rest[n]], o) })
+	return cas.Fetch(ctx, k.Store, ids, func(n int, o cas.Object) error { return k.search(&k.files[k.rest[n]], o) })
 }
 
 // item checks what may be an item, and reports whether it is one.
-func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, error) {
+func (k *check) item(ctx context.Context, i int, at ai.File) (bool, error) {
+	f := &k.files[i]
 	it, err := k.view.Load(ctx, at)
 	switch {
 	case ctx.Err() != nil:
@@ -170,7 +174,7 @@ func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, e
 		if files := k.asked.Unlisted(a); len(files) > 0 {
 			bad(unlisted(it.Ref, files))
 		}
-		return true, k.secrets(f, bytes.NewReader(it.Bytes))
+		return true, k.searchItem(i, it)
 	}
 	helper := k.helpers(ctx, it, err)
 	if helper != nil {
@@ -181,7 +185,7 @@ func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, e
 	} else if helper == nil {
 		bad(reason(err))
 	}
-	return true, k.secrets(f, bytes.NewReader(it.Bytes))
+	return true, k.searchItem(i, it)
 }
 
 // reason returns the cause of an error about a file without its place, which is reported separately.
@@ -224,24 +228,46 @@ func (k *check) helpers(ctx context.Context, it *ai.Item, admitted error) error 
 
 func lastOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// secrets looks through the bytes of a file.
-func (k *check) secrets(f *manifest.File, r io.Reader) error {
-	var s *secret.Scanner
-	select {
-	case s = <-k.scanners:
-	default:
-		s = secret.NewScanner()
+// searchItem searches the bytes of an item for secrets.
+func (k *check) searchItem(i int, it *ai.Item) error {
+	f := &k.files[i]
+	if k.read[i] {
+		k.told(f, k.secrets[f.Path])
+		return nil
 	}
-	found, err := s.Scan(f.Path, r)
-	select {
-	case k.scanners <- s:
-	default:
+	return k.search(f, bytes.NewReader(it.Bytes))
+}
+
+// search searches the bytes of a file for secrets.
+func (k *check) search(f *manifest.File, r io.Reader) error {
+	found, err := k.scanners.scan(f.Path, r)
+	if err == nil && k.Recipe.Allows(f.Path) == "" {
+		k.told(f, found)
 	}
-	if err != nil || len(found) == 0 || k.Recipe.Allows(f.Path) != "" {
-		return err
-	}
+	return err
+}
+
+// told makes problems of secrets.
+func (k *check) told(f *manifest.File, found []secret.Finding) {
 	for _, at := range found {
 		k.problem(f.Path, f.Ref, &SecretError{at})
 	}
-	return nil
+}
+
+// scanners are kept for the next file.
+type scanners chan *secret.Scanner
+
+func (free scanners) scan(path string, r io.Reader) ([]secret.Finding, error) {
+	var s *secret.Scanner
+	select {
+	case s = <-free:
+	default:
+		s = secret.NewScanner()
+	}
+	found, err := s.Scan(path, r)
+	select {
+	case free <- s:
+	default:
+	}
+	return found, err
 }

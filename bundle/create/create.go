@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/bundle/secret"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
@@ -92,7 +94,7 @@ func Create(ctx context.Context, o Options) (*Result, error) {
 	if o.Memory != nil && o.Memory.Under.IsZero() {
 		o.Memory = nil
 	}
-	c := &creation{Options: o, result: &Result{Path: to}}
+	c := &creation{Options: o, result: &Result{Path: to}, scanners: make(scanners, 64), secrets: map[string][]secret.Finding{}}
 	if err := c.create(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -110,14 +112,17 @@ type creation struct {
 	oldRaw []byte         // its bytes
 	fresh  bool           // there is nothing where it will be
 	files  []manifest.File
+	read   []bool      // which of files were read, and so searched for secrets
 	beside atomic.Bool // a file is admitted only because Listed says that a manifest lists it
 
 	text     []byte // the manifest's body without evidence, once it is made
 	textList *manifest.FileList
 
+	scanners scanners
 	mu       sync.Mutex
-	left     []string // files in .ai that don't belong to the bundle
-	outside  []string // files elsewhere that don't, and directories, with a slash behind
+	secrets  map[string][]secret.Finding // that look found
+	left     []string                    // files in .ai that don't belong to the bundle
+	outside  []string                    // files elsewhere that don't, and directories, with a slash behind
 	problems []Problem
 }
 
@@ -172,11 +177,15 @@ func (c *creation) collect(ctx context.Context) error {
 	}
 	defer batch.Close()
 	var mu sync.Mutex
-	o := worktree.Options{Skip: c.skip, Progress: c.Progress, File: func(path string, e cas.Entry) {
-		f := manifest.File{Path: path, Digest: e.Digest, Size: e.Size, Mode: c.mode(path, e.Mode)}
+	var dirs [][]listed
+	o := worktree.Options{Skip: c.skip, Progress: c.Progress, Look: c.look, Files: func(of []worktree.File) {
+		list := make([]listed, len(of))
+		for i, f := range of {
+			list[i] = listed{manifest.File{Path: f.Path, Digest: f.Digest, Size: f.Size, Mode: c.mode(f.Path, f.Entry.Mode)}, f.Read}
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		c.files = append(c.files, f)
+		dirs = append(dirs, list)
 	}}
 	if !c.Paranoid {
 		o.Cache = c.Cache
@@ -189,7 +198,6 @@ func (c *creation) collect(ctx context.Context) error {
 		if refused.More {
 			c.problem("", "", errMore)
 		}
-		c.files = nil
 		return nil
 	}
 	if err != nil {
@@ -202,8 +210,59 @@ func (c *creation) collect(ctx context.Context) error {
 	if !c.noModes {
 		c.result.Tree = made.ID.Digest
 	}
-	slices.SortFunc(c.files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
+	c.list(dirs)
 	slices.Sort(c.left)
+	return nil
+}
+
+// A listed file is one of worktree.Files.
+type listed struct {
+	manifest.File
+	read bool
+}
+
+// list merges the sorted files of all directories. All that is below a directory comes between two files
+// of its parent.
+func (c *creation) list(dirs [][]listed) {
+	slices.SortFunc(dirs, func(a, b []listed) int { return strings.Compare(a[0].Path, b[0].Path) })
+	n := 0
+	for _, files := range dirs {
+		n += len(files)
+	}
+	c.files, c.read = make([]manifest.File, 0, n), make([]bool, 0, n)
+	var open [][]listed // what is left of a directory, and of those above it
+	before := func(end string) {
+		for len(open) > 0 {
+			top := &open[len(open)-1]
+			n := len(*top)
+			if end != "" {
+				n, _ = slices.BinarySearchFunc(*top, end, func(f listed, end string) int { return strings.Compare(f.Path, end) })
+			}
+			for i := range (*top)[:n] {
+				c.files, c.read = append(c.files, (*top)[i].File), append(c.read, (*top)[i].read)
+			}
+			if *top = (*top)[n:]; len(*top) > 0 {
+				return
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	for _, files := range dirs {
+		before(files[0].Path)
+		open = append(open, files)
+	}
+	before("")
+}
+
+// look searches a file for secrets when it is read. check reports what it found, once the items are known.
+func (c *creation) look(path string, r io.Reader) error {
+	found, err := c.scanners.scan(path, r)
+	if err != nil || len(found) == 0 || c.Recipe.Allows(path) != "" {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.secrets[path] = found
 	return nil
 }
 
@@ -291,7 +350,7 @@ func (c *creation) head() manifest.FileList {
 		Entrypoint: r.Entrypoint, Expires: r.Expires, Requires: r.Requires}
 }
 
-// encode makes the body of the manifest in advance. list reports what keeps it from being made.
+// encode makes the body of the manifest in advance. body reports what keeps it from being made.
 func (c *creation) encode() {
 	head := c.head()
 	if _, ok := c.same(&head); !ok {
@@ -299,8 +358,8 @@ func (c *creation) encode() {
 	}
 }
 
-// list makes the manifest's body. Evidence of the last one is about the same subject, or is left out.
-func (c *creation) list() ([]byte, *manifest.FileList, error) {
+// body makes the manifest's body. Evidence of the last one is about the same subject, or is left out.
+func (c *creation) body() ([]byte, *manifest.FileList, error) {
 	head := c.head()
 	if body, ok := c.same(&head); ok {
 		list := *c.old.FileList
@@ -337,8 +396,9 @@ func (c *creation) same(head *manifest.FileList) ([]byte, bool) {
 		!slices.Equal(c.old.Files, c.files) {
 		return nil, false
 	}
-	body := c.oldRaw[len(o.Signatures.Append(nil)):]
-	return body, cas.Sum(body) == o.ID
+	// ID is the digest of what comes behind all lines of comments.
+	body, ok := bytes.CutPrefix(c.oldRaw, o.Signatures.Append(nil))
+	return body, ok && !bytes.HasPrefix(body, []byte("#"))
 }
 
 func sortedRequires(all []manifest.Require) []manifest.Require {
@@ -353,7 +413,7 @@ func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest) 
 		}
 	}
 	if c.DryRun {
-		_, list, err := c.list()
+		_, list, err := c.body()
 		c.result.Bundle = bundle.Bundle{FileList: list, Files: c.files}
 		return err
 	}
@@ -390,7 +450,7 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 		defer unlock()
 	}
 	c.readOld(root)
-	body, list, err := c.list()
+	body, list, err := c.body()
 	if err != nil {
 		return err
 	}
@@ -417,8 +477,8 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	joined := manifest.Join(nil, body, list.Signatures)
-	if bytes.Equal(joined, c.oldRaw) {
+	lines := list.Signatures.Append(nil)
+	if rest, ok := bytes.CutPrefix(c.oldRaw, lines); ok && bytes.Equal(rest, body) {
 		return nil
 	}
 	if err := root.MkdirAll(filepath.Dir(c.result.Path), 0o777); err != nil {
@@ -427,7 +487,7 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 	in, fresh := osfile.In{Root: root}, c.fresh && c.Lock != nil
 	in.Sweep(filepath.Dir(c.result.Path), time.Now())
 	err = in.Write(c.result.Path, 0o666, fresh, func(f *os.File) error {
-		_, err := f.Write(joined)
+		_, err := io.Copy(f, io.MultiReader(bytes.NewReader(lines), bytes.NewReader(body)))
 		return err
 	})
 	if fresh && errors.Is(err, fs.ErrExist) {
@@ -441,7 +501,9 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 
 // readOld reads the manifest that is there. One that is none is replaced like any other.
 func (c *creation) readOld(root *os.Root) {
-	before, raw := c.old, c.oldRaw
+	if c.old != nil && c.stillThere(root) {
+		return
+	}
 	c.old, c.oldRaw, c.fresh = nil, nil, false
 	fi, err := root.Lstat(c.result.Path)
 	c.fresh = errors.Is(err, fs.ErrNotExist)
@@ -452,11 +514,29 @@ func (c *creation) readOld(root *os.Root) {
 	if err != nil {
 		return
 	}
-	if before != nil && bytes.Equal(b, raw) {
-		c.old, c.oldRaw = before, raw
-		return
-	}
 	if old, err := bundle.Parse(b); err == nil && old.BundleID == c.Recipe.ID {
 		c.old, c.oldRaw = old, b
+	}
+}
+
+// stillThere reports whether the manifest that was read is there.
+func (c *creation) stillThere(root *os.Root) bool {
+	if fi, err := root.Lstat(c.result.Path); err != nil || !fi.Mode().IsRegular() {
+		return false
+	}
+	f, err := root.Open(c.result.Path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	rest, part := c.oldRaw, make([]byte, 64<<10)
+	for {
+		n, err := f.Read(part)
+		if !bytes.HasPrefix(rest, part[:n]) {
+			return false
+		}
+		if rest = rest[n:]; err != nil {
+			return err == io.EOF && len(rest) == 0
+		}
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -438,5 +441,69 @@ func TestCreateOnDisk(t *testing.T) {
 	first := w.create()
 	if again := w.create(); again.Written || again.ID != first.ID {
 		t.Errorf("%+v", again)
+	}
+}
+
+// Assets are searched as they are stored, and not asked back from the store, unless they weren't read.
+func TestCreateReadsOnce(t *testing.T) {
+	w := newWorld(t)
+	store := &counting{Store: w.o.Store}
+	w.o.Store = store
+	w.create()
+	before := store.blobs.Swap(0)
+	for i := range 20 {
+		w.write(fmt.Sprintf("docs/%d.md", i), fmt.Sprintf("%d\n", i))
+	}
+	w.write("docs/long.md", strings.Repeat("long\n", 1e6))
+	if r := w.create(); len(r.Bundle.Files) != 28 || store.blobs.Load() != before {
+		t.Errorf("%d files, %d blobs were read from the store, and %d with 21 files less", len(r.Bundle.Files), store.blobs.Load(), before)
+	}
+	if runtime.GOOS != "linux" {
+		return // nothing is remembered
+	}
+	token := "gh" + "p_kX9fQ2mLw8ZrT5vBn3Yc7HdJs4Gp6AeUi1Ko"
+	w.write("docs/b.md", token+"\n")
+	w.write("docs/long.md", strings.Repeat("long\n", 1e6)+token)
+	w.remember()
+	found := []string{`"docs/b.md": line 1, column 1: looks like a secret (github: ghp_…)`, `"docs/long.md": line 1000001, column 1: looks like a secret (github: ghp_…)`}
+	for _, known := range []bool{false, true} {
+		store.blobs.Store(0)
+		w.refused(found...)
+		w.o.Cache.Close(t.Context())
+		if asked := store.blobs.Load() > before; asked != known {
+			t.Errorf("%d blobs were read from the store", store.blobs.Load())
+		}
+	}
+}
+
+// The files of directories, told in any order, are listed in the order of their paths.
+func TestList(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		dirs, want := map[string][]listed{}, []string{}
+		for range 1 + r.IntN(40) {
+			name := ""
+			for range 1 + r.IntN(4) {
+				name += "/" + []string{"a", "a-", "a.b", "a0", "b", "B"}[r.IntN(6)]
+			}
+			want = append(want, name[1:]+"+"[r.IntN(2):]) // a file and a directory may have the beginning of a name in common
+		}
+		slices.Sort(want)
+		want = slices.Compact(want)
+		for _, name := range want {
+			dirs[filepath.Dir(name)] = append(dirs[filepath.Dir(name)], listed{manifest.File{Path: name}, strings.HasSuffix(name, "+")})
+		}
+		c := new(creation)
+		c.list(slices.Collect(maps.Values(dirs)))
+		var got []string
+		for i, f := range c.files {
+			got = append(got, f.Path)
+			if c.read[i] != strings.HasSuffix(f.Path, "+") {
+				t.Errorf("%s was read: %v", f.Path, c.read[i])
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q\nwant %q", got, want)
+		}
 	}
 }

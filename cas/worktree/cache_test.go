@@ -82,13 +82,15 @@ func (c *cached) run() (Result, statcache.Stats) {
 	cache := statcache.Open(c.db, statcache.Options{Now: c.clock.now, Limit: c.limit})
 	var mu sync.Mutex
 	told := map[string]cas.Entry{}
-	r := importInto(c.t, &c.store, c.dir, Options{Cache: cache, portable: c.way, File: func(path string, e cas.Entry) {
+	r := importInto(c.t, &c.store, c.dir, Options{Cache: cache, portable: c.way, Files: func(of []File) {
 		mu.Lock()
 		defer mu.Unlock()
-		if _, twice := told[path]; twice {
-			c.t.Errorf("%s is reported twice", path)
+		for _, f := range of {
+			if _, twice := told[f.Path]; twice {
+				c.t.Errorf("%s is reported twice", f.Path)
+			}
+			told[f.Path] = f.Entry
 		}
-		told[path] = e
 	}})
 	cache.Close(c.t.Context())
 	s := cache.Stats(c.t.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,14 +25,23 @@ type Options struct {
 	// Skip reports whether to leave out a path, which is relative to the directory and "/"-separated. It is called from
 	// several goroutines.
 	Skip func(path string, dir bool) bool
-	// File is called for each file in the tree, with its path relative to the directory, in no order and from several
-	// goroutines.
-	File func(path string, e cas.Entry)
+	// Files is called with the files of each directory in the tree, sorted by name, from several goroutines. It may not keep
+	// the slice.
+	Files func(of []File)
+	// Look is given the bytes of each file that is read, also of an import that fails, from several goroutines.
+	Look func(path string, r io.Reader) error
 	// Progress is called with the files and bytes done so far, often and from several goroutines, so the numbers may be
 	// lower than in the call before.
 	Progress func(files, bytes int64)
 
 	portable bool // use the portable way where there is a faster one; for tests
+}
+
+// A File is a file in a tree.
+type File struct {
+	Path string // relative to the directory that was imported
+	cas.Entry
+	Read bool // its bytes were read; those of the others were remembered
 }
 
 // A Result says what Import made.
@@ -116,6 +126,7 @@ type worker struct {
 	entries []cas.Entry
 	recall  []statcache.File
 	list    listBuffer
+	told    []File
 }
 
 func newWorker() *worker { return &worker{buf: make([]byte, readWhole+1)} }

@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rye-build/rye/cas"
@@ -495,4 +499,101 @@ func TestImportWhileFilesChange(t *testing.T) {
 		stop()
 		<-ended
 	})
+}
+
+// The files of each directory are told, sorted; and each file that is read is looked at as it is stored.
+func TestImportTells(t *testing.T) {
+	bothWays(t, func(t *testing.T, portable bool) {
+		dir, want := t.TempDir(), map[string]string{}
+		for _, name := range []string{"a", "a-b/x", "a.b", "ab/y", "b!", "b/c", "b/c.d", "b/c-/z", "b/d/e/f", "b0", "b1", "c/only", "z/deep/er", "z.txt"} {
+			want[name] = "the bytes of " + name
+		}
+		for i := range 3 * share {
+			want[fmt.Sprintf("many/%04d", i)] = fmt.Sprint(i)
+		}
+		want["long"] = strings.Repeat("0123456789", readWhole/4)
+		for name, text := range want {
+			put(t, dir, name, text)
+		}
+		var mu sync.Mutex
+		var files []File
+		seen := map[string]string{}
+		var s cas.Memory
+		r := importInto(t, &s, dir, Options{portable: portable, Files: func(of []File) {
+			mu.Lock()
+			defer mu.Unlock()
+			files = append(files, of...)
+			if !slices.IsSortedFunc(of, func(a, b File) int { return strings.Compare(a.Path, b.Path) }) {
+				t.Errorf("not sorted: %v", of)
+			}
+			for _, f := range of {
+				if path.Dir(f.Path) != path.Dir(of[0].Path) {
+					t.Errorf("%s comes with %s", f.Path, of[0].Path)
+				}
+			}
+		}, Look: func(path string, r io.Reader) error {
+			b, err := io.ReadAll(r)
+			mu.Lock()
+			defer mu.Unlock()
+			seen[path] = string(b)
+			return err
+		}})
+		same(t, seen, want)
+		for _, f := range files {
+			if !f.Read || f.Digest != cas.Sum([]byte(want[f.Path])) || f.Name != filepath.Base(f.Path) {
+				t.Errorf("%+v", f)
+			}
+		}
+		if len(files) != len(want) || r.Files != int64(len(want)) {
+			t.Errorf("%d files, want %d", len(files), len(want))
+		}
+	})
+}
+
+// What is looked at may be refused, at any length, and need not be read to its end to be stored.
+func TestImportLooks(t *testing.T) {
+	for _, text := range []string{"short", strings.Repeat("long ", readWhole)} {
+		dir, no := t.TempDir(), errors.New("no")
+		put(t, dir, "a", text)
+		var s cas.Memory
+		for _, read := range []int64{0, 3, math.MaxInt64} {
+			look := func(_ string, r io.Reader) error {
+				io.CopyN(io.Discard, r, read)
+				return no
+			}
+			if _, err := tryImport(t.Context(), &s, dir, Options{Look: look}); !errors.Is(err, no) {
+				t.Errorf("%d bytes, %d of them read: %v", len(text), read, err)
+			}
+			no = nil
+			r := importInto(t, &s, dir, Options{Look: look})
+			same(t, contents(t, &s, r.ID, "", map[string]string{}), map[string]string{"a": text})
+			no = errors.New("no")
+		}
+	}
+}
+
+// A file that can't be read, or stored, isn't looked at for ever.
+func TestImportLooksAtWhatFails(t *testing.T) {
+	dir, no := t.TempDir(), errors.New("full")
+	put(t, dir, "a", strings.Repeat("long ", readWhole))
+	var seen error
+	look := func(_ string, r io.Reader) error {
+		_, seen = io.Copy(io.Discard, r)
+		return seen
+	}
+	batch := fullBatch{hashing{}, no}
+	if _, err := Import(t.Context(), batch, dir, Options{Look: look}); !errors.Is(err, no) || !errors.Is(seen, no) {
+		t.Errorf("%v, and seen was %v", err, seen)
+	}
+}
+
+// A fullBatch fails in the middle of a long object.
+type fullBatch struct {
+	cas.Batch
+	err error
+}
+
+func (b fullBatch) Put(_ context.Context, _ cas.Kind, r io.Reader) (cas.Info, error) {
+	io.CopyN(io.Discard, r, readWhole)
+	return cas.Info{}, b.err
 }

@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -30,6 +31,9 @@ func (m *importer) readFile(w *worker, d *dir, f *file) error {
 	if n < len(w.buf) {
 		f.size = int64(n)
 		f.digest, err = m.batch.PutBytes(m.ctx, cas.Blob, w.buf[:n])
+		if m.Look != nil && err == nil {
+			err = m.Look(f.path, bytes.NewReader(w.buf[:n]))
+		}
 		m.progress(1, f.size)
 	} else {
 		err = m.stream(d, f, io.MultiReader(bytes.NewReader(w.buf[:n]), r), s.Size)
@@ -67,7 +71,16 @@ func readSome(r io.Reader, buf []byte, size int64) (n int, err error) {
 // stream stores a long file.
 func (m *importer) stream(d *dir, f *file, r io.Reader, size int64) error {
 	s := &streamed{m: m, r: r, left: growth(size)}
-	info, err := m.batch.Put(m.ctx, cas.Blob, s)
+	put := func(r io.Reader) error {
+		info, err := m.batch.Put(m.ctx, cas.Blob, r)
+		f.digest, f.size = info.Digest, info.Size
+		return err
+	}
+	read := put
+	if m.Look != nil {
+		read = func(r io.Reader) error { return both(r, put, func(r io.Reader) error { return m.Look(f.path, r) }) }
+	}
+	err := read(s)
 	if s.err != nil && m.ctx.Err() == nil {
 		if s.err == errGrowing {
 			return changed(m.pathOf(d, f.name), errGrowing)
@@ -77,9 +90,25 @@ func (m *importer) stream(d *dir, f *file, r io.Reader, size int64) error {
 	if err != nil {
 		return err
 	}
-	f.digest, f.size = info.Digest, info.Size
 	m.progress(1, 0)
 	return nil
+}
+
+// both has two functions read r to its end, one beside the other.
+func both(r io.Reader, first, second func(r io.Reader) error) error {
+	pr, pw := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := second(pr)
+		if err == nil {
+			_, err = io.Copy(io.Discard, pr)
+		}
+		pr.CloseWithError(err)
+		done <- err
+	}()
+	err := first(io.TeeReader(r, pw))
+	pw.CloseWithError(err)
+	return cmp.Or(err, <-done)
 }
 
 // A streamed reader can be cancelled, is bounded, and reports progress.

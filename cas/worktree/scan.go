@@ -42,7 +42,7 @@ type dir struct {
 // A file is a regular file of a directory.
 type file struct {
 	name   string
-	path   string // below what is imported, where Options.Skip or File want it
+	path   string // below what is imported, where Options.Skip, Files or Look want it
 	digest cas.Digest
 	size   int64
 	stamp  statcache.Stamp // taken before the file was read; zero if that must not be remembered
@@ -160,7 +160,7 @@ func (m *importer) sort(w *worker, d *dir) error {
 			continue
 		}
 		path := ""
-		if m.Skip != nil || m.File != nil {
+		if m.Skip != nil || m.Files != nil || m.Look != nil {
 			path = join(d.rel, n.name)
 		}
 		if m.Skip != nil && m.Skip(path, n.mode == fs.ModeDir) {
@@ -328,11 +328,13 @@ func (m *importer) done(w *worker, d *dir) error {
 
 // makeTree puts the tree of a directory whose entries are all done.
 func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
-	if m.File != nil {
+	if m.Files != nil && len(d.files) > 0 {
+		w.told = w.told[:0]
 		for i := range d.files {
 			f := &d.files[i]
-			m.File(f.path, cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size})
+			w.told = append(w.told, File{f.path, cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size}, !f.known})
 		}
+		m.Files(w.told)
 	}
 	if !d.fresh && d.unchanged() {
 		w.ids = append(w.ids[:0], cas.ID{Kind: cas.TreeKind, Digest: d.old.Tree()})

@@ -220,13 +220,15 @@ func (b *build) scan(ctx context.Context) error {
 	}
 	defer batch.Close()
 	var mu sync.Mutex
-	r, err := worktree.Import(ctx, batch, b.Dir, worktree.Options{Cache: b.Stat, Skip: b.skip, File: func(path string, e cas.Entry) {
+	r, err := worktree.Import(ctx, batch, b.Dir, worktree.Options{Cache: b.Stat, Skip: b.skip, Files: func(of []worktree.File) {
 		mu.Lock()
 		defer mu.Unlock()
-		if b.Recipe.Makes(path) {
-			b.found[path] = e
-		} else {
-			b.sources[path] = e
+		for _, f := range of {
+			if b.Recipe.Makes(f.Path) {
+				b.found[f.Path] = f.Entry
+			} else {
+				b.sources[f.Path] = f.Entry
+			}
 		}
 	}})
 	if err != nil {
