@@ -23,7 +23,7 @@ func TestOddLoops(t *testing.T) {
 		"much reason": {"return {'error': {'code': 'X', 'message': 'no ' * 3000000}}", "no no no"},
 		"fails":       {"fail('no ' * 3000000)", "no no no"},
 	} {
-		if testing.Short() && (name == "much reason" || name == "fails") { // "much" goes the same long way
+		if testing.Short() && strings.Contains(c.body, "000") { // many megabytes in one goroutine, which the race detector counts one by one
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
