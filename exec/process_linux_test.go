@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -32,9 +33,9 @@ func (w *world) runs(by key.Private, args string, more ...string) *world {
 // starts is runs with all of the configuration.
 func (w *world) starts(by key.Private, config string, more ...string) *world {
 	w.Helper()
-	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process, append(more, fmt.Sprintf("config: {command: %q, %s}", self(w), config))...)})
+	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process, append(more, fmt.Sprintf("config: {command: %q, %s}", sandboxtest.Self(w), config))...)})
 	w.signed(x, by)
-	w.kernel.Host.Vars["PATH"] += ":" + filepath.Dir(self(w)) // otherwise a stranger's tool may not start it
+	w.kernel.Host.Vars["PATH"] += ":" + filepath.Dir(sandboxtest.Self(w)) // otherwise a stranger's tool may not start it
 	return w
 }
 
@@ -111,7 +112,7 @@ func TestStranger(t *testing.T) {
 
 	w.runs(bob, "read, '{tool_path}', "+list(at("docs/x"), at("private/x"), at("out/x"), at(".ai/tools/acme/x.yaml"), at(".git/config"), secret, filepath.Join(w.logs(), "head.jsonl")), files)
 	r, err := w.run(call(x, nil))
-	if (&subprocess.Subprocess{Machine: sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}})}).Machine.Offers().Best < floor.Landlock {
+	if (&subprocess.Subprocess{Machine: sandboxtest.Machine(t)}).Machine.Offers().Best < floor.Landlock {
 		if _, ok := errors.AsType[*sandbox.UnavailableError](err); !ok || r.Status != record.Refused {
 			t.Errorf("without a sandbox: %+v, %v", r, err)
 		}
@@ -208,7 +209,7 @@ func (s sink) Emit(primitive.Stream, []byte) error { return s() }
 // TestEnforced: under toolchain: enforce the program that was hashed is what runs, whatever stands there by then.
 func TestEnforced(t *testing.T) {
 	w := newWorld(t)
-	b, err := os.ReadFile(self(t))
+	b, err := os.ReadFile(sandboxtest.Self(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -28,7 +27,7 @@ import (
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
-	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
@@ -37,21 +36,11 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// The words by which this binary is started again: as the second stage of a sandbox, and as the program in it.
-const (
-	stageWord = "__stage"
-	childWord = "__child"
-)
+// childWord starts this binary as the program.
+const childWord = "__child"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case stageWord:
-			syscall.Exit(sandbox.Stage(os.Args[2:]))
-		case childWord:
-			syscall.Exit(child(os.Args[2:]))
-		}
-	}
+	sandboxtest.Programs(map[string]func([]string) int{childWord: child})
 	os.Exit(m.Run())
 }
 
@@ -124,10 +113,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := sandboxtest.Dir(t)
 	w := &world{TB: t, dir: dir, project: filepath.Join(dir, "project"), probe: &probe{}}
 	if err := os.MkdirAll(filepath.Join(w.project, ".ai"), 0o777); err != nil {
 		t.Fatal(err)
@@ -161,7 +147,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w.kernel = &exec.Kernel{
 		Copies:     copies,
-		Primitives: map[string]primitive.Primitive{probing: w.probe, process: &subprocess.Subprocess{Machine: sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}})}},
+		Primitives: map[string]primitive.Primitive{probing: w.probe, process: &subprocess.Subprocess{Machine: sandboxtest.Machine(t)}},
 		Host:       env.Host{Vars: map[string]string{"PATH": systemPath(), "SystemRoot": os.Getenv("SystemRoot"), "SECRET": "x", "LD_PRELOAD": "/evil.so"}, Files: env.Disk{}},
 		Now:        time.Now,
 		Own:        func(f key.Fingerprint) bool { return f == alice.Public().Fingerprint() },
@@ -178,17 +164,6 @@ func systemPath() string {
 		return `C:\Windows\System32`
 	}
 	return "/usr/bin:/bin"
-}
-
-func self(t testing.TB) string {
-	path, err := os.Executable()
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func (w *world) logs() string { return filepath.Join(w.dir, "state", "audit") }

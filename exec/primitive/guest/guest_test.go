@@ -6,14 +6,13 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
@@ -27,14 +26,7 @@ const (
 type order struct{ Kind, Text, Prints, Complains string }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case stageWord:
-			syscall.Exit(sandbox.Stage(os.Args[2:]))
-		case guestWord:
-			syscall.Exit(serve(os.Stdin, os.Stdout))
-		}
-	}
+	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int { return serve(os.Stdin, os.Stdout) }})
 	os.Exit(m.Run())
 }
 
@@ -56,14 +48,7 @@ func serve(in io.Reader, out io.Writer) int {
 }
 
 func host(t *testing.T) *Host {
-	path, err := os.Executable()
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Host{Machine: sandbox.New(sandbox.Options{Self: []string{path, stageWord}}), Self: []string{path, guestWord}}
+	return &Host{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), guestWord}}
 }
 
 // TestRun: what a guest prints, and how it ends.

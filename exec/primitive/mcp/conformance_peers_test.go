@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -117,7 +118,7 @@ func TestConformance(t *testing.T) {
 	} {
 		for name := range strings.FieldsSeq(c.scenarios) {
 			t.Run(c.revision+"/"+name, func(t *testing.T) {
-				cmd := exec.CommandContext(t.Context(), node, suite, "client", "--command", self(t)+" "+clientWord, "--scenario", name, "--spec-version", c.revision, "-o", t.TempDir())
+				cmd := exec.CommandContext(t.Context(), node, suite, "client", "--command", sandboxtest.Self(t)+" "+clientWord, "--scenario", name, "--spec-version", c.revision, "-o", t.TempDir())
 				out, err := cmd.CombinedOutput()
 				if err != nil {
 					t.Errorf("%v\n%s", err, failures(out))

@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -92,7 +93,7 @@ func TestHTTP(t *testing.T) {
 			return call(t, "print", map[string]any{"bytes": n}), []byte(strings.TrimSuffix(mcptest.Text(n), "\n") + "\n")
 		},
 		Forever: func(t testing.TB) primitivetest.Endless {
-			path := filepath.Join(realDir(t), "begun")
+			path := filepath.Join(sandboxtest.Dir(t), "begun")
 			return primitivetest.Endless{
 				Action: call(t, "wait", map[string]any{"path": path, "polite": true}),
 				Begun:  func() bool { return there(path) },

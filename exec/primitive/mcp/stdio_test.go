@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
@@ -39,7 +40,7 @@ func TestPrimitive(t *testing.T) {
 			return call(t, "print", map[string]any{"bytes": n}), []byte(strings.TrimSuffix(mcptest.Text(n), "\n") + "\n")
 		},
 		Forever: func(t testing.TB) primitivetest.Endless {
-			dir := realDir(t)
+			dir := sandboxtest.Dir(t)
 			a := call(t, "wait", map[string]any{"path": filepath.Join(dir, "begun")})
 			a.Sandbox.Write = []string{dir}
 			return primitivetest.Endless{
@@ -120,7 +121,7 @@ func tries(t *testing.T, c *Client, definitions map[string]string) map[string]pr
 	}
 	return map[string]primitivetest.Try{
 		"write a file": func(t testing.TB, granted bool) (*primitive.Action, func() bool) {
-			path := filepath.Join(realDir(t), "file")
+			path := filepath.Join(sandboxtest.Dir(t), "file")
 			a := confined(t, "write", map[string]any{"path": path, "text": "x"})
 			if granted {
 				a.Sandbox.Write = []string{filepath.Dir(path)}
@@ -128,7 +129,7 @@ func tries(t *testing.T, c *Client, definitions map[string]string) map[string]pr
 			return a, func() bool { return there(path) }
 		},
 		"reach a server": func(t testing.TB, granted bool) (*primitive.Action, func() bool) {
-			address, reached := listener(t)
+			address, reached := sandboxtest.Listen(t)
 			a := confined(t, "dial", map[string]any{"address": address})
 			a.Sandbox.Network.All = granted
 			return a, reached
@@ -284,7 +285,7 @@ func TestShared(t *testing.T) {
 	c := client(t)
 	base := func() *primitive.Action {
 		a := calling(t, d["count"], "count", nil)
-		a.Scratch, a.Dir, a.Own = realDir(t), "", realDir(t)
+		a.Scratch, a.Dir, a.Own = sandboxtest.Dir(t), "", sandboxtest.Dir(t)
 		a.Dir = filepath.Join(a.Scratch, "home")
 		if err := os.Mkdir(a.Dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -322,7 +323,7 @@ func TestShared(t *testing.T) {
 		"the caller":  func(a *primitive.Action) { a.Share = "another" },
 		"a stranger":  func(a *primitive.Action) { a.Stranger = true },
 		"the network": func(a *primitive.Action) { a.Sandbox.Network.All = true },
-		"a file":      func(a *primitive.Action) { a.Sandbox.Read = append(a.Sandbox.Read, realDir(t)) },
+		"a file":      func(a *primitive.Action) { a.Sandbox.Read = append(a.Sandbox.Read, sandboxtest.Dir(t)) },
 		"a limit":     func(a *primitive.Action) { a.Sandbox.Limits.Memory = 1 << 30 },
 		"its files":   func(a *primitive.Action) { a.Config["env"] = map[string]any{"LIB": a.Own} },
 	}
@@ -370,7 +371,7 @@ func TestIdle(t *testing.T) {
 func TestCancelBeside(t *testing.T) {
 	d := definitions(t)
 	c := client(t)
-	dir := realDir(t)
+	dir := sandboxtest.Dir(t)
 	wait := func(name string) *primitive.Action {
 		a := calling(t, d["wait"], "wait", map[string]any{"path": filepath.Join(dir, name), "polite": name == "polite"})
 		a.Sandbox.Write, a.Dir = []string{dir}, dir
@@ -522,7 +523,7 @@ func TestDeath(t *testing.T) {
 	if r.Failed || r.Value.(map[string]any)["process"] == first {
 		t.Errorf("%+v", r)
 	}
-	dir := realDir(t)
+	dir := sandboxtest.Dir(t)
 	a := calling(t, d["wait"], "wait", map[string]any{"path": filepath.Join(dir, "begun")})
 	a.Sandbox.Write = []string{dir}
 	ended := make(chan *primitive.Result)

@@ -11,17 +11,18 @@ import (
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/starlark"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // project makes a project with files, links, and what no tool may have.
 func project(t testing.TB) string {
-	dir := put(t, realDir(t), map[string]string{
+	dir := put(t, sandboxtest.Dir(t), map[string]string{
 		"README.md": "one\ntwo\n", "docs/a.md": "a", "docs/deep/b.md": "bb", "docs/deep/c.go": "c", "src/main.go": "package main\n",
 		".ai/tools/x.py": "x", ".ai/keys/k": "key", ".git/config": "[core]\n", "rye.yaml": "rye: 2\n", "rye.lock": "lock\n",
 		"docs/ä.txt": "äöü", "docs/binary": "a\xff\xfe",
 	})
-	outside := put(t, realDir(t), map[string]string{"secret": "secret"})
+	outside := put(t, sandboxtest.Dir(t), map[string]string{"secret": "secret"})
 	for name, to := range map[string]string{
 		"in": "docs/a.md", "up": "docs/../README.md", "docs/out": filepath.Join(outside, "secret"), "docs/dir": outside, "git": ".git/config", "key": ".ai/keys/k",
 		"round": "round", "docs/abs": filepath.Join(dir, "README.md"), "docs/gone": "nothing", "above": "../" + filepath.Base(outside) + "/secret",
@@ -173,7 +174,7 @@ func TestRefused(t *testing.T) {
 
 // A file that is replaced keeps its mode, nothing else is left beside it, and of two grants about one path the narrower counts.
 func TestReplaced(t *testing.T) {
-	dir := put(t, realDir(t), map[string]string{"d/run.sh": "x", "d/.rye-0.tmp": "another's"})
+	dir := put(t, sandboxtest.Dir(t), map[string]string{"d/run.sh": "x", "d/.rye-0.tmp": "another's"})
 	if err := os.Chmod(filepath.Join(dir, "d", "run.sh"), 0o770); err != nil {
 		t.Fatal(err)
 	}

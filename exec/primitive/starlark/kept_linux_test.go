@@ -16,11 +16,12 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
 	"github.com/rye-build/rye/exec/primitive/starlark"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
 // private gives an action directories of its own, as the kernel does: what a guest may be kept for.
 func private(t testing.TB, a *primitive.Action) *primitive.Action {
-	scratch := realDir(t)
+	scratch := sandboxtest.Dir(t)
 	a.Scratch, a.Dir = scratch, filepath.Join(scratch, "home")
 	if err := os.Mkdir(a.Dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func again(t testing.TB, a *primitive.Action, params string) *primitive.Action {
 func TestKeptPrimitive(t *testing.T) {
 	s := subject(t)
 	script := "def main(params):\n    if 'why' in params:\n        fail(params['why'])\n    return params['v']\n"
-	dir := put(t, realDir(t), map[string]string{"tool.star": script})
+	dir := put(t, sandboxtest.Dir(t), map[string]string{"tool.star": script})
 	with := func(t testing.TB, params map[string]any) *primitive.Action {
 		a := action(t, "", params)
 		a.Config["file"], a.Own, a.Sandbox.Read = filepath.Join(dir, "tool.star"), dir, []string{dir}
@@ -96,7 +97,7 @@ type keeper struct {
 }
 
 func newKeeper(t *testing.T) *keeper {
-	k := &keeper{subject(t), t, granted(action(t, keeping, nil), realDir(t), []string{"."}, nil)}
+	k := &keeper{subject(t), t, granted(action(t, keeping, nil), sandboxtest.Dir(t), []string{"."}, nil)}
 	put(t, k.first.Own, map[string]string{"_more.star": "more = []\n"})
 	t.Cleanup(func() { k.Close() })
 	return k
@@ -147,7 +148,7 @@ func TestNotShared(t *testing.T) {
 	k := newKeeper(t)
 	k.call(t.Context(), "{}", nil)
 	before := alive(t)
-	project := put(t, realDir(t), map[string]string{"a.txt": "a"})
+	project := put(t, sandboxtest.Dir(t), map[string]string{"a.txt": "a"})
 	for name, change := range map[string]func(*primitive.Action){
 		"another caller":  func(a *primitive.Action) { a.Share = "mallory" },
 		"a stranger":      func(a *primitive.Action) { a.Stranger = true },
@@ -235,7 +236,7 @@ func TestKeptNoLonger(t *testing.T) {
 // TestMoved: a kept guest has the files that are granted now, not those that were.
 func TestMoved(t *testing.T) {
 	k := newKeeper(t)
-	project := put(t, realDir(t), map[string]string{"docs/a.txt": "old", "b.txt": "old"})
+	project := put(t, sandboxtest.Dir(t), map[string]string{"docs/a.txt": "old", "b.txt": "old"})
 	read := func(at, want string) {
 		t.Helper()
 		r, _ := k.call(t.Context(), `{"read": "`+at+`"}`, func(a *primitive.Action) { granted(a, project, []string{"docs", "b.txt"}, nil) })
@@ -261,7 +262,7 @@ func TestMoved(t *testing.T) {
 // TestKeptTogether: many callers of some tools at once get what they asked for.
 func TestKeptTogether(t *testing.T) {
 	k := newKeeper(t)
-	project := realDir(t)
+	project := sandboxtest.Dir(t)
 	for i := range 4 {
 		put(t, project, map[string]string{fmt.Sprintf("d%d/a.txt", i): fmt.Sprint("text ", i)})
 	}

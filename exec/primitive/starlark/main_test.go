@@ -7,60 +7,29 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// The arguments that start this binary as the second stage of a sandbox, and as the guest.
-const (
-	stageWord = "__stage"
-	guestWord = "__guest"
-)
+// guestWord starts this binary as the guest.
+const guestWord = "__guest"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case stageWord:
-			syscall.Exit(sandbox.Stage(os.Args[2:]))
-		case guestWord:
-			syscall.Exit(starlark.Guest(os.Stdin, os.Stdout))
-		}
-	}
+	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int { return starlark.Guest(os.Stdin, os.Stdout) }})
 	os.Exit(m.Run())
-}
-
-// self is the path of this binary.
-func self(t testing.TB) string {
-	path, err := os.Executable()
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// realDir returns a new directory without links in its path.
-func realDir(t testing.TB) string {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // subject is the primitive, whose children bear the mark.
 func subject(t testing.TB) *starlark.Starlark {
 	return &starlark.Starlark{
-		Machine: sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}}),
-		Self:    []string{self(t), guestWord, mark(t)},
+		Machine: sandboxtest.Machine(t),
+		Self:    []string{sandboxtest.Self(t), guestWord, mark(t)},
 	}
 }
 
@@ -71,15 +40,7 @@ func mark(t testing.TB) string {
 }
 
 // alive lists the processes that a test has left, where a system lists them.
-func alive(t testing.TB) (list []string) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, p := range paths {
-		if line, _ := os.ReadFile(p); bytes.Contains(line, []byte(mark(t))) {
-			list = append(list, p)
-		}
-	}
-	return list
-}
+func alive(t testing.TB) []string { return sandboxtest.Alive("cmdline", mark(t)) }
 
 // put writes files into a directory, and returns it.
 func put(t testing.TB, dir string, files map[string]string) string {
@@ -102,7 +63,7 @@ func action(t testing.TB, text string, params any) *primitive.Action {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := put(t, realDir(t), map[string]string{"tool.star": text})
+	dir := put(t, sandboxtest.Dir(t), map[string]string{"tool.star": text})
 	return &primitive.Action{
 		Config: map[string]any{"file": filepath.Join(dir, "tool.star"), "params": string(line), "timeout": int64(300)},
 		Dir:    dir, Own: dir, Sandbox: sandbox.Spec{Level: floor.Limits, Read: []string{dir}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -37,7 +38,7 @@ func TestPrimitive(t *testing.T) {
 
 // forever makes an action that doesn't end.
 func forever(t testing.TB) primitivetest.Endless {
-	dir := realDir(t)
+	dir := sandboxtest.Dir(t)
 	a := action(t, "def main(params):\n    print('x')\n    fs.write('begun', '')\n    for i in range(1 << 60):\n        pass\n", nil)
 	a.Config["steps"] = int64(1 << 50)
 	return primitivetest.Endless{
@@ -84,7 +85,7 @@ func tries() map[string]primitivetest.Try {
 	list := map[string]primitivetest.Try{}
 	for _, level := range []floor.Level{floor.Limits, floor.Landlock} {
 		list["write a file at "+level.String()] = func(t testing.TB, allow bool) (*primitive.Action, func() bool) {
-			dir := put(t, realDir(t), map[string]string{"docs/a.txt": "a", "b.txt": "b"})
+			dir := put(t, sandboxtest.Dir(t), map[string]string{"docs/a.txt": "a", "b.txt": "b"})
 			a := action(t, "def main(params):\n    fs.write('docs/new.txt', 'x')\n", nil)
 			granted(a, dir, []string{"b.txt"}, nil)
 			if allow {
@@ -96,7 +97,7 @@ func tries() map[string]primitivetest.Try {
 			}
 		}
 		list["read a file at "+level.String()] = func(t testing.TB, allow bool) (*primitive.Action, func() bool) {
-			dir := put(t, realDir(t), map[string]string{"secret/key": "secret", "out/a": "a"})
+			dir := put(t, sandboxtest.Dir(t), map[string]string{"secret/key": "secret", "out/a": "a"})
 			a := action(t, "def main(params):\n    fs.write('out/copy', fs.read('secret/key'))\n", nil)
 			read := []string(nil)
 			if allow {
@@ -219,7 +220,7 @@ func TestFailures(t *testing.T) {
 	} {
 		a := action(t, text, map[string]any{})
 		put(t, a.Dir, map[string]string{"_more.star": "fail('because')\n", "_round.star": "load('_again.star', 'x')\n", "_again.star": "load('_round.star', 'x')\n"})
-		if err := os.Symlink(self(t), filepath.Join(a.Dir, "_link.star")); err != nil {
+		if err := os.Symlink(sandboxtest.Self(t), filepath.Join(a.Dir, "_link.star")); err != nil {
 			t.Fatal(err)
 		}
 		r := here(t, a)
@@ -288,7 +289,7 @@ func TestNames(t *testing.T) {
 
 // TestNoFiles: without a grant there are no files.
 func TestNoFiles(t *testing.T) {
-	dir := put(t, realDir(t), map[string]string{"a": "a"})
+	dir := put(t, sandboxtest.Dir(t), map[string]string{"a": "a"})
 	a := granted(action(t, "def main(params):\n    return fs.read('a')\n", nil), dir, []string{"a"}, nil)
 	if r := run(t, a, nil); r.Failed || r.Value != "a" {
 		t.Fatalf("%+v", r)
@@ -308,7 +309,7 @@ func TestNoSelf(t *testing.T) {
 	}
 	// Another program doesn't answer as a guest.
 	s = subject(t)
-	s.Self = []string{self(t), "-test.run=^$"}
+	s.Self = []string{sandboxtest.Self(t), "-test.run=^$"}
 	if r, err := s.Run(t.Context(), action(t, echo, nil), nil); err != nil || !r.Failed || !strings.Contains(r.Failure, "invalid frame") {
 		t.Errorf("%+v, %v", r, err)
 	}

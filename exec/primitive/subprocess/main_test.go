@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,28 +18,21 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// The words by which this binary is started again: as the second stage of a sandbox, and as the program in it.
-const (
-	stageWord = "__stage"
-	childWord = "__child"
-)
+// childWord starts this binary as the program.
+const childWord = "__child"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case stageWord:
-			exit(sandbox.Stage(os.Args[2:]))
-		case childWord:
-			if err := child(os.Args[2], os.Args[3:]); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				exit(9)
-			}
-			exit(0)
+	sandboxtest.Programs(map[string]func([]string) int{childWord: func(args []string) int {
+		if err := child(args[0], args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 9
 		}
-	}
+		return 0
+	}})
 	os.Exit(m.Run())
 }
 
@@ -140,21 +132,6 @@ func pattern(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-func self(t testing.TB) string {
-	path, err := os.Executable()
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func machine(t testing.TB) *sandbox.Machine {
-	return sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}})
-}
-
 // action starts the program with arguments and what it reads.
 func action(t testing.TB, input string, args ...string) *primitive.Action {
 	list := []any{childWord}
@@ -166,8 +143,8 @@ func action(t testing.TB, input string, args ...string) *primitive.Action {
 		config["input_data"] = input
 	}
 	return &primitive.Action{
-		Config: config, Env: []string{mark(t)}, Dir: realDir(t),
-		Programs: map[string]primitive.Program{"program": {Path: self(t)}}, Sandbox: sandbox.Spec{Level: floor.Limits},
+		Config: config, Env: []string{mark(t)}, Dir: sandboxtest.Dir(t),
+		Programs: map[string]primitive.Program{"program": {Path: sandboxtest.Self(t)}}, Sandbox: sandbox.Spec{Level: floor.Limits},
 	}
 }
 
@@ -184,29 +161,12 @@ func saying(t testing.TB, s script) *primitive.Action {
 func mark(t testing.TB) string { return "RYE_TEST=" + strconv.Itoa(os.Getpid()) + t.Name() }
 
 // alive lists the processes that a test has left, where a system lists them.
-func alive(t testing.TB) (list []string) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, p := range paths {
-		if env, _ := os.ReadFile(p); bytes.Contains(env, []byte(mark(t))) {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// realDir returns a new directory without links in its path.
-func realDir(t testing.TB) string {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
+func alive(t testing.TB) []string { return sandboxtest.Alive("environ", mark(t)) }
 
 // run runs an action that can be done.
 func run(t testing.TB, a *primitive.Action, to primitive.Sink) *primitive.Result {
 	t.Helper()
-	r, err := (&subprocess.Subprocess{Machine: machine(t)}).Run(t.Context(), a, to)
+	r, err := (&subprocess.Subprocess{Machine: sandboxtest.Machine(t)}).Run(t.Context(), a, to)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,13 @@ import (
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
 func TestPrimitive(t *testing.T) {
-	m := machine(t)
+	m := sandboxtest.Machine(t)
 	primitivetest.Test(t, primitivetest.Subject{
 		Primitive: &subprocess.Subprocess{Machine: m},
 		Value: func(t testing.TB, v any) *primitive.Action {
@@ -47,7 +48,7 @@ func TestPrimitive(t *testing.T) {
 			return action(t, "", "print", fmt.Sprint(n)), pattern(n)
 		},
 		Forever: func(t testing.TB) primitivetest.Endless {
-			dir := realDir(t)
+			dir := sandboxtest.Dir(t)
 			a := action(t, "", "forever", filepath.Join(dir, "begun"))
 			a.Sandbox.Write = []string{dir}
 			return primitivetest.Endless{
@@ -118,7 +119,7 @@ func tries(m *sandbox.Machine) map[string]primitivetest.Try {
 	}
 	return map[string]primitivetest.Try{
 		"write a file": func(t testing.TB, granted bool) (*primitive.Action, func() bool) {
-			path := filepath.Join(realDir(t), "file")
+			path := filepath.Join(sandboxtest.Dir(t), "file")
 			a := confined(action(t, "", "write", path))
 			if granted {
 				a.Sandbox.Write = []string{filepath.Dir(path)}
@@ -126,7 +127,7 @@ func tries(m *sandbox.Machine) map[string]primitivetest.Try {
 			return a, func() bool { return there(path) }
 		},
 		"read a file": func(t testing.TB, granted bool) (*primitive.Action, func() bool) {
-			from, to := filepath.Join(realDir(t), "secret"), filepath.Join(realDir(t), "copy")
+			from, to := filepath.Join(sandboxtest.Dir(t), "secret"), filepath.Join(sandboxtest.Dir(t), "copy")
 			if err := os.WriteFile(from, []byte("secret"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +142,7 @@ func tries(m *sandbox.Machine) map[string]primitivetest.Try {
 			}
 		},
 		"reach a server": func(t testing.TB, granted bool) (*primitive.Action, func() bool) {
-			address, reached := server(t)
+			address, reached := sandboxtest.Listen(t)
 			a := confined(action(t, "", "dial", "tcp", address))
 			a.Sandbox.Network.All = granted
 			return a, reached
@@ -326,7 +327,7 @@ func TestSurroundings(t *testing.T) {
 		}
 	}
 	check(a.Dir, "A=1", "B=2")
-	other := realDir(t)
+	other := sandboxtest.Dir(t)
 	a.Config["cwd"], a.Config["env"] = other, map[string]any{"B": "x=y\n", "C": ""}
 	a.Sandbox.Read = []string{other}
 	check(other, "A=1", "B=x=y\n", "C=")
@@ -355,7 +356,7 @@ func TestParams(t *testing.T) {
 	} {
 		a := action(t, "", "env")
 		a.Config["params"] = params
-		_, err := (&subprocess.Subprocess{Machine: machine(t)}).Run(t.Context(), a, nil)
+		_, err := (&subprocess.Subprocess{Machine: sandboxtest.Machine(t)}).Run(t.Context(), a, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v", params, err)
 		}
@@ -364,7 +365,7 @@ func TestParams(t *testing.T) {
 
 // A shorter timeout counts.
 func TestTimeout(t *testing.T) {
-	dir := realDir(t)
+	dir := sandboxtest.Dir(t)
 	for name, c := range map[string]struct {
 		timeout any
 		wall    time.Duration
@@ -380,7 +381,7 @@ func TestTimeout(t *testing.T) {
 
 // Errors say what is wrong, and with what.
 func TestErrors(t *testing.T) {
-	p := &subprocess.Subprocess{Machine: machine(t)}
+	p := &subprocess.Subprocess{Machine: sandboxtest.Machine(t)}
 	_, err := p.Run(t.Context(), with("env", map[string]any{"LD_PRELOAD": "/x.so"})(t), nil)
 	if err == nil || !strings.Contains(err.Error(), `the variable "LD_PRELOAD" can't be set`) {
 		t.Error(err)
@@ -405,8 +406,8 @@ func TestPinned(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // where there is no way to start an open file, its path is started
 	}
-	path := filepath.Join(realDir(t), "program")
-	b, err := os.ReadFile(self(t))
+	path := filepath.Join(sandboxtest.Dir(t), "program")
+	b, err := os.ReadFile(sandboxtest.Self(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,14 +431,14 @@ func TestPinned(t *testing.T) {
 
 // TestWithin: a directory that a caller chooses lies in the one that was meant, whatever links say.
 func TestWithin(t *testing.T) {
-	dir := realDir(t)
+	dir := sandboxtest.Dir(t)
 	if err := os.Mkdir(filepath.Join(dir, "in"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &subprocess.Subprocess{Machine: machine(t)}
+	s := &subprocess.Subprocess{Machine: sandboxtest.Machine(t)}
 	run := func(cwd any, within string) (*primitive.Result, error) {
 		a := action(t, "", "env")
 		a.Sandbox.Read = append(a.Sandbox.Read, dir)
@@ -496,7 +497,7 @@ func TestWithin(t *testing.T) {
 	check(dir, dir+"none", dir)
 	if runtime.GOOS != "windows" {
 		// The directory that was meant may be called by a link, and what is in it by either name.
-		top := filepath.Join(realDir(t), "top")
+		top := filepath.Join(sandboxtest.Dir(t), "top")
 		if err := os.Symlink(dir, top); err != nil {
 			t.Fatal(err)
 		}
@@ -518,7 +519,7 @@ func TestWithin(t *testing.T) {
 func TestOutputText(t *testing.T) {
 	a := action(t, `{"success": false}`, "echo")
 	a.Config["output"] = "text"
-	r, err := (&subprocess.Subprocess{Machine: machine(t)}).Run(t.Context(), a, nil)
+	r, err := (&subprocess.Subprocess{Machine: sandboxtest.Machine(t)}).Run(t.Context(), a, nil)
 	if err != nil || r.Failed || r.Value.(map[string]any)["stdout"] != `{"success": false}` {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -12,13 +12,14 @@ import (
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
 // TestKept: calls of one tool share a process and nothing else, until one of them ends otherwise than by itself.
 func TestKept(t *testing.T) {
 	w := subject(t)
 	t.Cleanup(func() { w.Close() })
-	scratch := realDir(t)
+	scratch := sandboxtest.Dir(t)
 	call := func(change func(*primitive.Action), input string, args ...string) (*primitive.Result, []string) {
 		t.Helper()
 		a := action(t, input, args...)
@@ -54,7 +55,7 @@ func TestKept(t *testing.T) {
 	}
 	// What may write has a process of its own.
 	own := func(a *primitive.Action) {
-		dir := realDir(t)
+		dir := sandboxtest.Dir(t)
 		a.Config["root"], a.Sandbox.Write = dir, []string{dir}
 	}
 	if r, now := call(own, "", "args"); r.Failed || len(now) != 3 {
@@ -76,7 +77,7 @@ func TestKept(t *testing.T) {
 // TestAhead: an instance that was made before its plan has the plan's input and the files as they are then, and is not used for
 // other arguments.
 func TestAhead(t *testing.T) {
-	project, e, out := realDir(t), new(ready), new(bytes.Buffer)
+	project, e, out := sandboxtest.Dir(t), new(ready), new(bytes.Buffer)
 	w := guest.NewWriter(out)
 	ctx := context.Background()
 	defer e.close(ctx)

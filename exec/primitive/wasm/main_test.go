@@ -6,34 +6,29 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// The arguments that start this binary as the second stage of a sandbox, and as the guest.
+// The arguments that start this binary as a guest.
 const (
-	stageWord  = "__stage"
 	guestWord  = "__guest"
 	brokenWord = "__broken"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case stageWord:
-			syscall.Exit(sandbox.Stage(os.Args[2:]))
-		case guestWord:
-			syscall.Exit(Guest(os.Stdin, os.Stdout))
-		case brokenWord: // a guest that sends no frame
-			os.Stdout.WriteString(os.Args[3])
-			os.Stderr.WriteString(os.Args[2] + "\n\nand a stack")
-			syscall.Exit(2)
-		}
-	}
+	sandboxtest.Programs(map[string]func(args []string) int{
+		guestWord: func([]string) int { return Guest(os.Stdin, os.Stdout) },
+		brokenWord: func(args []string) int { // a guest that sends no frame
+			os.Stdout.WriteString(args[1])
+			os.Stderr.WriteString(args[0] + "\n\nand a stack")
+			return 2
+		},
+	})
 	dir, err := os.MkdirTemp("", "rye-wasm")
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
@@ -68,23 +63,8 @@ func theGuest(t testing.TB) string {
 	return at
 }
 
-func self(t testing.TB) string {
-	path, err := os.Executable()
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func machine(t testing.TB) *sandbox.Machine {
-	return sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}})
-}
-
 func subject(t testing.TB) *Wasm {
-	return &Wasm{Machine: machine(t), Self: []string{self(t), guestWord}, Cache: filepath.Join(scratch, "cache")}
+	return &Wasm{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), guestWord}, Cache: filepath.Join(scratch, "cache")}
 }
 
 // action starts the guest with arguments and what it reads.
@@ -97,16 +77,7 @@ func action(t testing.TB, input string, args ...string) *primitive.Action {
 	if input != "" {
 		config["input_data"] = input
 	}
-	return &primitive.Action{Config: config, Dir: realDir(t), Own: filepath.Dir(theGuest(t)), Sandbox: sandbox.Spec{Level: floor.Limits}}
-}
-
-// realDir returns a new directory without links in its path.
-func realDir(t testing.TB) string {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return &primitive.Action{Config: config, Dir: sandboxtest.Dir(t), Own: filepath.Dir(theGuest(t)), Sandbox: sandbox.Spec{Level: floor.Limits}}
 }
 
 // put writes files below a directory; a name with a slash at its end is a directory.

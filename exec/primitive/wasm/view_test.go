@@ -18,13 +18,14 @@ import (
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
 // A ground is a project, and what lies around it.
 type ground struct{ out, project string }
 
 func newGround(t testing.TB) ground {
-	out := realDir(t)
+	out := sandboxtest.Dir(t)
 	g := ground{out, filepath.Join(out, "project")}
 	put(t, g.out, map[string]string{
 		"secret": "secret", "project/src/a.txt": "alpha", "project/src/deep/b.txt": "beta", "project/secret": "secret", "project/out/old.txt": "0123456789",

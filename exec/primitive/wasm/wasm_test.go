@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -47,7 +48,7 @@ func TestPrimitive(t *testing.T) {
 			return action(t, "", "print", fmt.Sprint(n)), b.Bytes()[:n]
 		},
 		Forever: func(t testing.TB) primitivetest.Endless {
-			dir := realDir(t)
+			dir := sandboxtest.Dir(t)
 			a := action(t, "", "forever", "/begun")
 			a.Config["root"], a.Sandbox.Write = dir, []string{dir}
 			a.Config["env"] = map[string]any{"MARK": dir}
@@ -67,7 +68,7 @@ func TestPrimitive(t *testing.T) {
 func children(t testing.TB) (list []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range paths {
-		if b, _ := os.ReadFile(p); bytes.HasPrefix(b, []byte(self(t)+"\x00"+guestWord+"\x00")) {
+		if b, _ := os.ReadFile(p); bytes.HasPrefix(b, []byte(sandboxtest.Self(t)+"\x00"+guestWord+"\x00")) {
 			list = append(list, p)
 		}
 	}
@@ -89,7 +90,7 @@ var idle = build(nil, []byte{opEnd})
 // of returns an action with a module of these bytes.
 func of(module []byte) func(testing.TB) *primitive.Action {
 	return func(t testing.TB) *primitive.Action {
-		a := &primitive.Action{Dir: realDir(t), Own: realDir(t), Sandbox: sandbox.Spec{Level: floor.Limits}}
+		a := &primitive.Action{Dir: sandboxtest.Dir(t), Own: sandboxtest.Dir(t), Sandbox: sandbox.Spec{Level: floor.Limits}}
 		at := filepath.Join(a.Own, "_module.wasm")
 		if err := os.WriteFile(at, module, 0o644); err != nil {
 			t.Fatal(err)
@@ -116,7 +117,7 @@ func wrong() map[string]func(testing.TB) *primitive.Action {
 		},
 		"a module of somewhere": func(t testing.TB) *primitive.Action {
 			a := of(idle)(t)
-			a.Own = realDir(t)
+			a.Own = sandboxtest.Dir(t)
 			return a
 		},
 		"a module beside": func(t testing.TB) *primitive.Action {
@@ -165,7 +166,7 @@ func wrong() map[string]func(testing.TB) *primitive.Action {
 func tries() map[string]primitivetest.Try {
 	return map[string]primitivetest.Try{
 		"write a file": func(t testing.TB, granted bool) (*primitive.Action, func() bool) {
-			dir := realDir(t)
+			dir := sandboxtest.Dir(t)
 			a := action(t, "", "write", "/out/file", "x")
 			put(t, dir, map[string]string{"out/": ""})
 			a.Config["root"], a.Sandbox.Read = dir, []string{filepath.Join(dir, "out")}
@@ -175,7 +176,7 @@ func tries() map[string]primitivetest.Try {
 			return a, func() bool { return there(filepath.Join(dir, "out", "file")) }
 		},
 		"read a file": func(t testing.TB, granted bool) (*primitive.Action, func() bool) {
-			dir := realDir(t)
+			dir := sandboxtest.Dir(t)
 			put(t, dir, map[string]string{"out/": "", "secret": "secret"})
 			a := action(t, "", "copy", "secret", "out/copy")
 			a.Config["root"], a.Sandbox.Write = dir, []string{filepath.Join(dir, "out")}
@@ -299,7 +300,7 @@ func TestLimits(t *testing.T) {
 	}
 	a = action(t, "", "spin")
 	a.Sandbox.Limits.CPU = time.Second
-	if r := run(t, a, nil); machine(t).Offers().Best >= floor.Landlock && r.Ended != "cpu" {
+	if r := run(t, a, nil); sandboxtest.Machine(t).Offers().Best >= floor.Landlock && r.Ended != "cpu" {
 		t.Errorf("spin for a second: %+v", r)
 	}
 }
@@ -307,7 +308,7 @@ func TestLimits(t *testing.T) {
 // TestCache: a module is compiled once, by a guest of its own; without a cache by the guest that runs it.
 func TestCache(t *testing.T) {
 	w := subject(t)
-	w.Cache = filepath.Join(realDir(t), "cache")
+	w.Cache = filepath.Join(sandboxtest.Dir(t), "cache")
 	a := of(build(nil, []byte{opEnd}))(t)
 	kept := func() (list []string) {
 		entries, _ := os.ReadDir(w.Cache)
@@ -355,7 +356,7 @@ func TestCache(t *testing.T) {
 		}
 	}
 	// What is compiled for too long is ended as what runs for too long.
-	w.Cache = filepath.Join(realDir(t), "another")
+	w.Cache = filepath.Join(sandboxtest.Dir(t), "another")
 	b := action(t, "", "args")
 	b.Sandbox.Limits.Wall = 200 * time.Millisecond
 	if r, err := w.Run(t.Context(), b, nil); err != nil || r.Ended != "timeout" || len(kept()) > 0 {
@@ -395,7 +396,7 @@ func TestGuest(t *testing.T) {
 			t.Errorf("%s: status %d, %c %q", name, status, kind, text)
 		}
 		if name == "nothing" {
-			p.Make, p.Cache = true, realDir(t)
+			p.Make, p.Cache = true, sandboxtest.Dir(t)
 			if status, kind, text := answerTo(t, p); status != 0 || kind != guest.Refused {
 				t.Errorf("status %d, %c %q", status, kind, text)
 			}
@@ -442,13 +443,13 @@ func (broken) Write([]byte) (int, error) { return 0, os.ErrClosed }
 // TestBroken: a guest that breaks is a failure with its last words.
 func TestBroken(t *testing.T) {
 	for complaint, ended := range map[string]string{"fatal error: out of memory": "memory", "fatal error: it is broken": ""} {
-		w := &Wasm{Machine: machine(t), Self: []string{self(t), brokenWord, complaint, ""}}
+		w := &Wasm{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), brokenWord, complaint, ""}}
 		r, err := w.Run(t.Context(), of(build(nil, []byte{opEnd}))(t), nil)
 		if err != nil || !r.Failed || r.Ended != ended || ended == "" && r.Failure != "the guest ended without an answer: "+complaint {
 			t.Errorf("%s: %+v, %v", complaint, r, err)
 		}
 	}
-	w := &Wasm{Machine: machine(t), Self: []string{self(t), brokenWord, "", "no frame"}}
+	w := &Wasm{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), brokenWord, "", "no frame"}}
 	if r, err := w.Run(t.Context(), of(build(nil, []byte{opEnd}))(t), nil); err != nil || !r.Failed || r.Failure != "the guest sent an invalid frame" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -465,7 +466,7 @@ func TestEngine(t *testing.T) {
 // TestUnavailable: without the sandbox or a guest nothing runs.
 func TestUnavailable(t *testing.T) {
 	a := action(t, "", "args")
-	for _, w := range []*Wasm{{Machine: sandbox.New(sandbox.Options{}), Self: []string{"/x"}}, {Machine: machine(t)}} {
+	for _, w := range []*Wasm{{Machine: sandbox.New(sandbox.Options{}), Self: []string{"/x"}}, {Machine: sandboxtest.Machine(t)}} {
 		if r, err := w.Run(t.Context(), a, nil); err == nil || !strings.Contains(err.Error(), "can't enforce the sandbox level") {
 			t.Errorf("%+v, %v", r, err)
 		}

@@ -13,52 +13,31 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
-	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// The arguments that start this binary as the second stage of a sandbox, and as the child that loops run in.
-const (
-	stageWord = "__stage"
-	guestWord = "__guest"
-)
+// guestWord starts this binary as the child that loops run in.
+const guestWord = "__guest"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case stageWord:
-			syscall.Exit(sandbox.Stage(os.Args[2:]))
-		case guestWord:
-			syscall.Exit(loop.Guest(os.Stdin, os.Stdout))
-		}
-	}
+	sandboxtest.Programs(map[string]func([]string) int{guestWord: func([]string) int { return loop.Guest(os.Stdin, os.Stdout) }})
 	os.Exit(m.Run())
 }
 
 // host returns a host that is closed with the test, and whose children must be gone then.
 func host(t testing.TB, memory int64) *loop.Host {
-	path, err := os.Executable()
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	mark := "test-of-" + t.Name()
-	h := &loop.Host{Machine: sandbox.New(sandbox.Options{Self: []string{path, stageWord}}), Self: []string{path, guestWord, mark}, Memory: memory}
+	h := &loop.Host{Machine: sandboxtest.Machine(t), Self: []string{sandboxtest.Self(t), guestWord, mark}, Memory: memory}
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		for _, at := range lines {
-			if line, _ := os.ReadFile(at); bytes.Contains(line, []byte(mark)) {
-				t.Errorf("%s is still there", at)
-			}
+		for _, at := range sandboxtest.Alive("cmdline", mark) {
+			t.Errorf("%s is still there", at)
 		}
 	})
 	return h
@@ -240,7 +219,7 @@ func TestShared(t *testing.T) {
 	children := 0
 	for _, at := range lines {
 		line, _ := os.ReadFile(at)
-		if bytes.Contains(line, []byte(guestWord+"\x00test-of-TestShared")) && !bytes.Contains(line, []byte(stageWord)) {
+		if bytes.Contains(line, []byte(guestWord+"\x00test-of-TestShared")) && !bytes.Contains(line, []byte(sandboxtest.StageWord)) {
 			children++
 		}
 	}

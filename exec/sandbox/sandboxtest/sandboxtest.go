@@ -1,0 +1,112 @@
+// Package sandboxtest is for tests that start programs in a sandbox. The programs are the test's own binary, which TestMain
+// makes into one of them:
+//
+//	func TestMain(m *testing.M) {
+//		sandboxtest.Programs(map[string]func(args []string) int{"__guest": guest})
+//		os.Exit(m.Run())
+//	}
+package sandboxtest
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/exec/sandbox"
+)
+
+// StageWord starts the binary as the second stage of a sandbox.
+const StageWord = "__stage"
+
+// Programs runs the program whose word is the first argument, with the arguments after it, and exits with its status. It
+// returns if there is no such word. A binary that measures coverage doesn't write what it would say at its end.
+func Programs(programs map[string]func(args []string) (status int)) {
+	if len(os.Args) < 2 {
+		return
+	}
+	if os.Args[1] == StageWord {
+		syscall.Exit(sandbox.Stage(os.Args[2:]))
+	}
+	if run := programs[os.Args[1]]; run != nil {
+		syscall.Exit(run(os.Args[2:]))
+	}
+}
+
+// Self is the path of this binary, without links.
+func Self(t testing.TB) string {
+	t.Helper()
+	path, err := os.Executable()
+	return unlinked(t, path, err)
+}
+
+// Dir returns a new directory without links in its path.
+func Dir(t testing.TB) string {
+	t.Helper()
+	return unlinked(t, t.TempDir(), nil)
+}
+
+func unlinked(t testing.TB, path string, err error) string {
+	t.Helper()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Machine confines programs with this binary as the second stage.
+func Machine(t testing.TB) *sandbox.Machine {
+	t.Helper()
+	return sandbox.New(sandbox.Options{Self: []string{Self(t), StageWord}})
+}
+
+// Alive lists the processes that have a mark in a file of /proc, such as "environ" or "cmdline", where a system has one.
+func Alive(file, mark string) (list []string) {
+	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
+	for _, path := range paths {
+		if text, _ := os.ReadFile(path); bytes.Contains(text, []byte(mark)) {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// Listen listens on this machine; reached reports whether there was a connection.
+func Listen(t testing.TB) (address string, reached func() bool) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	var came atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			came.Add(1)
+			c.Close()
+		}
+	}()
+	own := int64(0)
+	return l.Addr().String(), func() bool {
+		// Earlier connections are accepted first, and this one when its end is seen.
+		c, err := net.DialTimeout("tcp", l.Addr().String(), 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		own++
+		c.Read(make([]byte, 1))
+		return came.Load() > own
+	}
+}
