@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/rye-build/rye/ai/parse/simple"
 	"github.com/rye-build/rye/ai/scalar"
 	"github.com/rye-build/rye/ai/value"
 )
@@ -19,7 +20,7 @@ func YAML(content []byte, at value.Pos) (*value.Value, []*value.Problem) {
 	if at == (value.Pos{}) {
 		at = value.Pos{Line: 1, Column: 1}
 	}
-	f := newFile(content)
+	f := newFile(content, true)
 	if !f.ok {
 		for _, p := range f.problems {
 			if p.At != (value.Pos{}) {
@@ -79,10 +80,9 @@ type step struct {
 }
 
 func readDocument(r *report, text string, place func(line, column int) value.Pos) *value.Value {
-	nothing := &value.Value{At: place(1, 1)}
 	if len(text) > maxMeta {
-		r.problem(nothing.At, "", "the YAML has %d bytes, more than the %d that are read", len(text), maxMeta)
-		return nothing
+		r.problem(place(1, 1), "", "the YAML has %d bytes, more than the %d that are read", len(text), maxMeta)
+		return &value.Value{At: place(1, 1)}
 	}
 	// What isn't there, as the value behind a "---" that ends the text, is placed on a line behind the last.
 	lines := 1 + strings.Count(text, "\n")
@@ -94,9 +94,17 @@ func readDocument(r *report, text string, place func(line, column int) value.Pos
 	}
 	y := &yamlReader{report: r, place: inside}
 	text = y.printable(text)
+	if v := simple.Read(text, inside); v != nil {
+		return v
+	}
+	return y.document(text)
+}
+
+// document reads any YAML.
+func (y *yamlReader) document(text string) *value.Value {
 	doc, second, err := decodeYAML(text)
 	if second != nil {
-		y.problem(inside(second.Line, second.Column), "", "a second document begins here; a file has one")
+		y.problem(y.place(second.Line, second.Column), "", "a second document begins here; a file has one")
 	}
 	if err != nil {
 		line := y.syntax(err, text)
@@ -105,7 +113,7 @@ func readDocument(r *report, text string, place func(line, column int) value.Pos
 		}
 	}
 	if doc == nil || len(doc.Content) == 0 {
-		return nothing
+		return &value.Value{At: y.place(1, 1)}
 	}
 	if strings.Contains(text, "!") {
 		y.rest, y.line, y.column = text, 1, 1

@@ -1,0 +1,234 @@
+// Package simple reads the YAML that most files have, at a tenth of what the reader of all YAML costs.
+//
+// That is blocks of key: value and of - value, values of one line, and lists of such in brackets. It gives up at anything
+// else, and at everything that a reader has to say something about: then the text is read again, by the other. So what it
+// returns is what the other would, and FuzzSimple of package parse holds it to that.
+package simple
+
+import (
+	"strings"
+
+	"github.com/rye-build/rye/ai/scalar"
+	"github.com/rye-build/rye/ai/value"
+)
+
+type reader struct {
+	place  func(line, column int) value.Pos
+	text   string
+	off    int // of the first character of the present line that is no space; len(text) at the end
+	line   int
+	indent int // characters before it
+}
+
+const (
+	maxText   = 64 << 10 // bytes, so that there are fewer values than a file may have
+	maxNested = 20
+	maxKeys   = 64 // of one mapping, among which a second one is looked for
+)
+
+// Read reads a document of printable UTF-8; place says where a line and a column of it stand. It returns nil where it gives up.
+func Read(text string, place func(line, column int) value.Pos) *value.Value {
+	if len(text) > maxText || strings.IndexByte(text, '\t') >= 0 {
+		return nil
+	}
+	r := &reader{place: place, text: text}
+	r.next(0)
+	v := r.mapping(r.indent, 0)
+	if r.off < len(text) {
+		return nil
+	}
+	return v
+}
+
+// next goes to the first line from an offset on that is neither empty nor a comment.
+func (r *reader) next(from int) {
+	for r.off = from; r.off < len(r.text); r.off++ {
+		r.line++
+		start := r.off
+		for r.off < len(r.text) && r.text[r.off] == ' ' {
+			r.off++
+		}
+		r.indent = r.off - start
+		rest := r.text[r.off:]
+		if rest == "" || rest[0] != '\n' && rest[0] != '#' {
+			return
+		}
+		if rest = rest[max(strings.IndexByte(rest, '\n'), 0):]; rest[0] != '\n' {
+			break
+		}
+		r.off = len(r.text) - len(rest)
+	}
+	r.off, r.indent = len(r.text), -1
+}
+
+// end goes on after a value that ends at an offset, and reports whether nothing else stands in that line.
+func (r *reader) end(off int) bool {
+	if off < len(r.text) && r.text[off] != '\n' {
+		return false
+	}
+	r.next(off + 1)
+	return true
+}
+
+func (r *reader) at(off int) value.Pos {
+	// What stands before it in its line is ASCII.
+	return r.place(r.line, r.indent+off-r.off+1)
+}
+
+// key returns the end of the key that begins at an offset; 0 if no simple one does.
+func (r *reader) key(off int) int {
+	end := off
+	for end < len(r.text) && (letter(r.text[end]) || end > off && (digit(r.text[end]) || r.text[end] == '-' || r.text[end] == '.')) {
+		end++
+	}
+	rest := r.text[end:]
+	if end == off || end-off > 100 || !strings.HasPrefix(rest, ": ") && !strings.HasPrefix(rest, ":\n") {
+		return 0
+	}
+	return end
+}
+
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
+func digit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// mapping reads entries whose keys stand in one column, from the present line on.
+func (r *reader) mapping(indent, depth int) *value.Value {
+	v := &value.Value{Kind: value.Map, At: r.at(r.off)}
+	for r.indent == indent {
+		end := r.key(r.off)
+		if end == 0 || depth > maxNested || len(v.Map) == maxKeys {
+			return nil
+		}
+		e := value.Entry{Key: strings.Clone(r.text[r.off:end]), At: r.at(r.off)}
+		if v.Get(e.Key) != nil {
+			return nil
+		}
+		if e.Value = r.value(end+1, indent, depth); e.Value == nil || r.indent > indent {
+			return nil
+		}
+		v.Map = append(v.Map, e)
+	}
+	if len(v.Map) == 0 {
+		return nil
+	}
+	return v
+}
+
+// value reads what follows a key: the rest of its line, or the lines below it.
+func (r *reader) value(off, indent, depth int) *value.Value {
+	if r.text[off] != '\n' {
+		return r.inLine(r.spaces(off))
+	}
+	r.next(off + 1)
+	switch {
+	case r.isItem() && r.indent >= indent:
+		return r.list(r.indent, depth+1)
+	case r.indent > indent:
+		return r.mapping(r.indent, depth+1)
+	}
+	return nil
+}
+
+func (r *reader) spaces(off int) int {
+	for off < len(r.text) && r.text[off] == ' ' {
+		off++
+	}
+	return off
+}
+
+func (r *reader) isItem() bool { return strings.HasPrefix(r.text[r.off:], "- ") }
+
+// list reads values behind dashes in one column, from the present line on.
+func (r *reader) list(indent, depth int) *value.Value {
+	list := &value.Value{Kind: value.List, At: r.at(r.off)}
+	for r.indent == indent && r.isItem() {
+		off := r.spaces(r.off + 1)
+		var v *value.Value
+		if r.key(off) > 0 {
+			r.indent, r.off = r.indent+off-r.off, off
+			v = r.mapping(r.indent, depth+1)
+		} else {
+			v = r.inLine(off)
+		}
+		if v == nil || r.indent > indent || depth > maxNested {
+			return nil
+		}
+		list.Items = append(list.Items, v)
+	}
+	return list
+}
+
+// inLine reads a value that ends with its line.
+func (r *reader) inLine(off int) *value.Value {
+	if off == len(r.text) {
+		return nil
+	}
+	at := r.at(off)
+	switch c := r.text[off]; c {
+	case '"', '\'':
+		if v, end := r.quoted(off); v != nil && r.end(end) {
+			return v
+		}
+	case '[':
+		if v, end := r.brackets(off); v != nil && r.end(end) {
+			return v
+		}
+	default:
+		line, _, _ := strings.Cut(r.text[off:], "\n")
+		if (letter(c) || digit(c) || c == '/' || c == '.' || c >= 0x80) && !strings.Contains(line, ": ") && !strings.Contains(line, " #") &&
+			line[len(line)-1] != ':' && line[len(line)-1] != ' ' && r.end(off+len(line)) {
+			return plain(at, line)
+		}
+	}
+	return nil
+}
+
+// plain returns a scalar without quotes that needs no warning.
+func plain(at value.Pos, text string) *value.Value {
+	p := scalar.Plain(text)
+	if p.Warning != "" || p.Problem != "" {
+		return nil
+	}
+	return &value.Value{Kind: p.Kind, At: at, Text: strings.Clone(p.Text)}
+}
+
+// quoted reads a text in quotes without escapes, and returns where it ends.
+func (r *reader) quoted(off int) (*value.Value, int) {
+	n := strings.IndexAny(r.text[off+1:], "\"'\\\n")
+	if n < 0 || r.text[off+1+n] != r.text[off] {
+		return nil, 0
+	}
+	end := off + 1 + n
+	return &value.Value{Kind: value.Text, At: r.at(off), Text: strings.Clone(r.text[off+1 : end])}, end + 1
+}
+
+// brackets reads a list in brackets, and returns where it ends.
+func (r *reader) brackets(off int) (*value.Value, int) {
+	list := &value.Value{Kind: value.List, At: r.at(off), Items: []*value.Value{}}
+	if off++; strings.HasPrefix(r.text[off:], "]") {
+		return list, off + 1
+	}
+	for off < len(r.text) {
+		start, end := off, off
+		for end < len(r.text) && (letter(r.text[end]) || digit(r.text[end]) || r.text[end] == '-' && end > start || r.text[end] == '/' || r.text[end] == '.') {
+			end++
+		}
+		if end == start {
+			return nil, 0
+		}
+		v := plain(r.at(start), r.text[start:end])
+		if v == nil {
+			return nil, 0
+		}
+		list.Items = append(list.Items, v)
+		switch rest := r.text[end:]; {
+		case strings.HasPrefix(rest, "]"):
+			return list, end + 1
+		case strings.HasPrefix(rest, ", "):
+			off = r.spaces(end + 1)
+		default:
+			return nil, 0
+		}
+	}
+	return nil, 0
+}
