@@ -41,20 +41,20 @@ type builder struct {
 	posted  int   // bytes of all postings
 }
 
-// A list is what is known of a term.
+// A list is what is known of a term. Its numbers are small because a segment is, and MaxText bounds a document: most terms
+// are looked up from memory that is in no cache.
 type list struct {
 	term        string
 	posts       []byte
-	docs        int // how many documents have it
-	last        int // document
-	first, tail int // hits of the present document; -1 when there is none
+	last        int32 // document
+	first, tail int32 // hits of the present document; -1 when there is none
 }
 
 // A hit is one place of a term. They are chained, so that a document is grouped by terms without sorting.
 type hit struct {
-	next int
-	slot int // the field, by its number in the record
-	pos  int
+	next int32
+	slot int32 // the field, by its number in the record
+	pos  int32
 }
 
 // newBuilder returns a builder that uses a spill alone until its segment is made.
@@ -108,8 +108,8 @@ func (b *builder) hit(t query.Token, slot int) {
 		b.lists = append(b.lists, list{term: term, last: -1, first: -1})
 	}
 	l := &b.lists[id]
-	n := len(b.hits)
-	b.hits = append(b.hits, hit{-1, slot, t.Pos})
+	n := int32(len(b.hits))
+	b.hits = append(b.hits, hit{-1, int32(slot), int32(t.Pos)})
 	if l.first < 0 {
 		l.first = n
 		b.touched = append(b.touched, id)
@@ -121,8 +121,7 @@ func (b *builder) hit(t query.Token, slot int) {
 
 // post appends what a term has in the present document.
 func (b *builder) post(l *list) {
-	before := len(l.posts)
-	l.posts = binary.AppendUvarint(l.posts, uint64(b.count-l.last-1))
+	posts := binary.AppendUvarint(l.posts, uint64(int32(b.count)-l.last-1))
 	for at := l.first; at >= 0; {
 		slot, count, end := b.hits[at].slot, 0, at
 		for ; end >= 0 && b.hits[end].slot == slot; end = b.hits[end].next {
@@ -132,17 +131,16 @@ func (b *builder) post(l *list) {
 		if end >= 0 {
 			more = 1
 		}
-		l.posts = binary.AppendUvarint(l.posts, uint64(slot)<<1|more)
-		l.posts = binary.AppendUvarint(l.posts, uint64(count))
-		last := 0
+		posts = binary.AppendUvarint(posts, uint64(slot)<<1|more)
+		posts = binary.AppendUvarint(posts, uint64(count))
+		last := int32(0)
 		for ; at != end; at = b.hits[at].next {
-			l.posts = binary.AppendUvarint(l.posts, uint64(b.hits[at].pos-last))
+			posts = binary.AppendUvarint(posts, uint64(b.hits[at].pos-last))
 			last = b.hits[at].pos
 		}
 	}
-	l.last, l.first = b.count, -1
-	l.docs++
-	b.posted += len(l.posts) - before
+	b.posted += len(posts) - len(l.posts)
+	l.posts, l.last, l.first = posts, int32(b.count), -1
 }
 
 // layout returns the number of the record's fields and their weights, which few records have for themselves.

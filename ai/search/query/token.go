@@ -36,12 +36,8 @@ func (t *Tokenizer) Each(text string, yield func(Token)) int {
 		if c < utf8.RuneSelf {
 			switch asciiClass[c] {
 			case classWord:
-				t.add(i, i+1)
-				if 'A' <= c && c <= 'Z' {
-					c += 'a' - 'A'
-				}
-				t.run = append(t.run, c)
-				t.parts[len(t.parts)-1].to++
+				i = t.word(text, i)
+				continue
 			case classJoin:
 				if !t.open || i+1 == len(text) || !startsWord(text[i+1:]) {
 					t.flush(yield)
@@ -62,6 +58,26 @@ func (t *Tokenizer) Each(text string, yield func(Token)) int {
 	}
 	t.flush(yield)
 	return t.pos
+}
+
+// word takes the ASCII characters of a word that follow each other, and returns where they end.
+func (t *Tokenizer) word(text string, from int) int {
+	i := from
+	for ; i < len(text) && text[i] < utf8.RuneSelf && asciiClass[text[i]] == classWord; i++ {
+		c := text[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		t.run = append(t.run, c)
+	}
+	if !t.open {
+		to := len(t.run) - (i - from)
+		t.parts = append(t.parts, part{from: to, to: to, start: from})
+		t.open = true
+	}
+	p := &t.parts[len(t.parts)-1]
+	p.to, p.end = p.to+i-from, i
+	return i
 }
 
 // rune takes a character that is not ASCII.
