@@ -125,7 +125,7 @@ func ByName(name string) (Parser, bool) {
 
 // Parse reads a file.
 func (p Parser) Parse(content []byte) *Doc {
-	f := newFile(content)
+	f := newFile(content, p.name != "python_ast")
 	if !f.ok {
 		return f.doc()
 	}

@@ -31,7 +31,8 @@ type file struct {
 	bodyAt  value.Pos
 }
 
-func newFile(content []byte) *file {
+// newFile looks at what a file has. Without text that is all; readers of f.text need it.
+func newFile(content []byte, text bool) *file {
 	f := &file{fields: &value.Value{Kind: value.Map, At: value.Pos{Line: 1, Column: 1}}}
 	if len(content) > MaxFile {
 		f.problem(value.Pos{}, "", "the file has %d bytes, more than the %d that are read", len(content), MaxFile)
@@ -43,8 +44,11 @@ func newFile(content []byte) *file {
 		content = bytes.ReplaceAll(content, []byte("\r"), []byte("\n"))
 	}
 	f.content = content
-	f.places = newPlaces(string(content))
-	if !utf8.Valid(content) {
+	nul, valid := bytes.IndexByte(content, 0), utf8.Valid(content)
+	if text || !valid || nul >= 0 {
+		f.places = newPlaces(string(content))
+	}
+	if !valid {
 		i := 0
 		for {
 			r, n := utf8.DecodeRune(content[i:])
@@ -56,8 +60,8 @@ func newFile(content []byte) *file {
 		f.problem(f.at(i), "", "the byte 0x%02x is not UTF-8", content[i])
 		return f
 	}
-	if i := bytes.IndexByte(content, 0); i >= 0 {
-		f.problem(f.at(i), "", "a NUL byte stands in the text")
+	if nul >= 0 {
+		f.problem(f.at(nul), "", "a NUL byte stands in the text")
 		return f
 	}
 	f.ok = true

@@ -252,7 +252,7 @@ func TestXMLPeer(t *testing.T) {
 	}
 	both, only := 0, 0
 	for i, r := range ask(t, "xml", texts) {
-		f := newFile([]byte(texts[i]))
+		f := newFile([]byte(texts[i]), true)
 		x := f.readXML(0, len(f.text), false)
 		switch well := r.Error == ""; {
 		case well && len(f.problems) > 0:

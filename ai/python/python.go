@@ -63,6 +63,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -96,7 +97,12 @@ func read(src []byte, loose bool) *Module {
 		r.doc.Problems = []*value.Problem{{Message: fmt.Sprintf("the file is larger than %d MiB", maxSource>>20)}}
 		return &r.doc
 	}
-	r.toks = make([]token, 0, 128)
+	toks := tokens.Get().(*[]token)
+	defer func() {
+		*toks, r.toks = r.toks[:0], nil
+		tokens.Put(toks)
+	}()
+	r.toks = *toks
 	r.src = newlines(bytes.TrimPrefix(src, []byte("\ufeff")))
 	if f := unreadable(r.src); f != nil {
 		r.broken(f)
@@ -104,6 +110,12 @@ func read(src []byte, loose bool) *Module {
 	r.file()
 	return r.finish()
 }
+
+// tokens are lent to readers; each needs about as many.
+var tokens = sync.Pool{New: func() any {
+	toks := make([]token, 0, 128)
+	return &toks
+}}
 
 // newlines returns src with LF as the only end of a line, as Python does before it looks at anything.
 func newlines(src []byte) []byte {

@@ -105,7 +105,7 @@ func (b *block) check(head []byte, style Style, c comment) {
 	if b.err != nil {
 		return
 	}
-	rest := slices.Concat(head[:b.start], head[b.end:])
+	rest := slices.Concat(head[:b.start], head[b.end:min(len(head), b.end+maxPlace)])
 	at, want, ok := style.place(rest)
 	switch {
 	case !ok || at != b.start || want != c:

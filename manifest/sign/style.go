@@ -60,6 +60,9 @@ func ParseStyle(open string) (Style, bool) {
 // what these stand behind.
 const maxLine = 1000
 
+// maxPlace is as much of a file as Style.place looks at: a byte order mark and two lines.
+const maxPlace = len("\ufeff") + 2*maxLine
+
 // firstLine returns the first line of b without its end, and its length with it. An end that isn't there is
 // reported as not ended.
 func firstLine(b []byte) (line []byte, n int, ended bool) {
