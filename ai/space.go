@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // A Level orders spaces: an item of a higher one stands in front of those with its id in lower ones, and a link of
@@ -169,40 +170,33 @@ func (s *Space) folder(dir string) (lstat func(name string) (fs.FileInfo, error)
 
 // Read reads a file whole, if it is one and not larger than an item may be.
 func (s *Space) Read(name string) ([]byte, error) {
-	if _, ok := s.FS.(*nofollow.FS); !ok {
-		if info, err := fs.Lstat(s.FS, name); err != nil {
-			return nil, err
-		} else if info.Mode()&fs.ModeSymlink != 0 {
-			return nil, nofollow.ErrLink
+	if d, disk := s.FS.(*nofollow.FS); disk {
+		b, err := d.ReadSmall(name, parse.MaxFile)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, ErrGone // what is missing elsewhere is missing
+		case errors.Is(err, osfile.ErrLarge):
+			return nil, errLarge
 		}
+		return b, err
 	}
-	f, err := s.FS.Open(name)
-	if _, disk := s.FS.(*nofollow.FS); disk && errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrGone // what is missing elsewhere is missing
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := fs.Lstat(s.FS, name)
 	switch {
 	case err != nil:
 		return nil, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil, nofollow.ErrLink
 	case !info.Mode().IsRegular():
 		return nil, nofollow.ErrSpecial
 	case info.Size() > parse.MaxFile:
 		return nil, errLarge
 	}
-	var b bytes.Buffer
-	b.Grow(int(info.Size()) + bytes.MinRead)
-	// A file may have grown since it was opened.
-	if _, err := b.ReadFrom(io.LimitReader(f, parse.MaxFile+1)); err != nil {
+	f, err := s.FS.Open(name)
+	if err != nil {
 		return nil, err
 	}
-	if b.Len() > parse.MaxFile {
-		return nil, errLarge
-	}
-	return b.Bytes(), nil
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, parse.MaxFile+1))
 }
 
 // where names a place for messages: the path on disk, or the space's label and the path in it.

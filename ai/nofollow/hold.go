@@ -16,8 +16,25 @@ type holder struct {
 }
 
 type held struct {
-	root  *os.Root
+	root  *folder
 	users int
+}
+
+// A folder is an open directory.
+type folder struct {
+	*os.Root
+	kept bool // for many files: it pays to read them without a Root for each
+
+	once sync.Once
+	self *os.File // itself, where that is so; nil if it can't be opened
+}
+
+func (f *folder) Close() error {
+	f.once.Do(func() {})
+	if f.self != nil {
+		f.self.Close()
+	}
+	return f.Root.Close()
 }
 
 // Hold keeps directories open that are used from now on until release, for an operation that reads many files. A directory
@@ -47,7 +64,7 @@ func (h *holder) drop(dir string) {
 }
 
 // take returns a directory that is held; nil if it isn't.
-func (h *holder) take(dir string) (*os.Root, func() error) {
+func (h *holder) take(dir string) (*folder, func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.at[dir]
@@ -58,7 +75,7 @@ func (h *holder) take(dir string) (*os.Root, func() error) {
 }
 
 // keep takes over a directory that was opened, if any operation wants that.
-func (h *holder) keep(dir string, r *os.Root) (*os.Root, func() error) {
+func (h *holder) keep(dir string, r *folder) (*folder, func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.users == 0 || h.at[dir] != nil {
@@ -75,6 +92,7 @@ func (h *holder) keep(dir string, r *os.Root) (*os.Root, func() error) {
 	if h.at == nil {
 		h.at = map[string]*held{}
 	}
+	r.kept = true
 	x := &held{root: r}
 	h.at[dir] = x
 	return r, h.use(dir, x)

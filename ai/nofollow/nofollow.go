@@ -27,7 +27,7 @@ var (
 
 // An FS is a directory on disk. It implements fs.ReadDirFS and fs.ReadLinkFS.
 type FS struct {
-	root   *os.Root
+	root   *folder
 	seen   *Seen // nil: nothing is noted
 	dir    string
 	holder holder
@@ -48,7 +48,7 @@ func Open(dir string) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &FS{root: root}, nil
+	return &FS{root: &folder{Root: root, kept: true}}, nil
 }
 
 // Below opens a directory below d by itself, which spares the way to it for each of its files. d may be closed first.
@@ -60,6 +60,7 @@ func (d *FS) Below(dir string) (*FS, error) {
 	if err != nil {
 		return nil, pathError("open", dir, err)
 	}
+	root.kept = true
 	return &FS{root: root, seen: d.seen, dir: d.at(dir)}, nil
 }
 
@@ -76,7 +77,7 @@ func (d *FS) Folder(dir string) (lstat func(name string) (fs.FileInfo, error), d
 }
 
 // lstat looks at an entry of a directory that is open.
-func (d *FS) lstat(r *os.Root, dir, name string) (fs.FileInfo, error) {
+func (d *FS) lstat(r *folder, dir, name string) (fs.FileInfo, error) {
 	info, err := r.Lstat(name)
 	if d.seen != nil {
 		d.seen.note(filepath.Join(d.at(dir), name), info, err)
@@ -88,7 +89,7 @@ func (d *FS) lstat(r *os.Root, dir, name string) (fs.FileInfo, error) {
 func (d *FS) at(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
 // in opens a directory, which the caller closes by done.
-func (d *FS) in(dir string) (r *os.Root, done func() error, err error) {
+func (d *FS) in(dir string) (r *folder, done func() error, err error) {
 	if dir == "." {
 		return d.root, func() error { return nil }, nil
 	}
@@ -102,7 +103,7 @@ func (d *FS) in(dir string) (r *os.Root, done func() error, err error) {
 }
 
 // walk opens a directory below d, and no link on the way.
-func (d *FS) walk(dir string) (*os.Root, func() error, error) {
+func (d *FS) walk(dir string) (*folder, func() error, error) {
 	above := path.Dir(dir)
 	r, done, err := d.in(above)
 	if err != nil {
@@ -116,7 +117,7 @@ func (d *FS) walk(dir string) (*os.Root, func() error, error) {
 	return next, next.Close, nil
 }
 
-func (d *FS) enter(r *os.Root, above, name string) (*os.Root, error) {
+func (d *FS) enter(r *folder, above, name string) (*folder, error) {
 	before, err := d.lstat(r, above, name)
 	if err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func (d *FS) enter(r *os.Root, above, name string) (*os.Root, error) {
 		next.Close()
 		return nil, errSwapped
 	}
-	return next, nil
+	return &folder{Root: next}, nil
 }
 
 // NotDir returns the error of something that should be a directory.
@@ -220,7 +221,7 @@ type File struct {
 func (f *File) Stat() (fs.FileInfo, error) { return f.info, nil }
 
 // openIn opens what stands at a name. Another process may put a new file there at any time, as rye sign does: then that one.
-func (d *FS) openIn(r *os.Root, name string) (f *os.File, info fs.FileInfo, err error) {
+func (d *FS) openIn(r *folder, name string) (f *os.File, info fs.FileInfo, err error) {
 	for range 100 {
 		if f, info, err = d.openNow(r, name); err != errSwapped {
 			break
@@ -229,7 +230,7 @@ func (d *FS) openIn(r *os.Root, name string) (f *os.File, info fs.FileInfo, err 
 	return f, info, err
 }
 
-func (d *FS) openNow(r *os.Root, at string) (*os.File, fs.FileInfo, error) {
+func (d *FS) openNow(r *folder, at string) (*os.File, fs.FileInfo, error) {
 	name := path.Base(at)
 	before, err := d.lstat(r, path.Dir(at), name)
 	if err == nil && before.IsDir() && d.seen != nil {

@@ -17,7 +17,7 @@ func readSmall(path string, most int64) (b []byte, regular bool, err error) {
 		return nil, false, err
 	}
 	if fi.Size() > most {
-		return nil, true, errLarge
+		return nil, true, ErrLarge
 	}
 	b, err = io.ReadAll(io.LimitReader(f, most+1)) // it may grow meanwhile
 	return b, true, err

@@ -146,13 +146,14 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-var errLarge = errors.New("too large")
+// ErrLarge is the error of a file that has more bytes than were to be read.
+var ErrLarge = errors.New("too large")
 
 // ReadSmall reads a regular file that should not be larger than most bytes.
 func ReadSmall(path string, most int64) ([]byte, error) {
 	b, regular, err := readSmall(path, most)
 	switch {
-	case err == errLarge || err == nil && int64(len(b)) > most:
+	case err == ErrLarge || err == nil && int64(len(b)) > most:
 		return nil, &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("%q has more than %d bytes", path, most)}
 	case err == nil && !regular:
 		return nil, &fault.Error{Code: fault.Files, Text: fmt.Sprintf("%q is no regular file", path)}
