@@ -1,6 +1,7 @@
 package osfile
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,16 +9,20 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Batch replaces and creates many files. All new files are written beside their places first, so that a failure
-// changes nothing; then Commit renames them one by one. Each file is always either the old or the new one, and durable
-// when Commit returns. Where the system can sync a whole file system, that replaces a sync for each file of a large batch.
+// changes nothing; then Commit renames them. Each file is always either the old or the new one, and durable when Commit
+// returns. Where the system can sync a whole file system, that replaces a sync for each file of a large batch.
 type Batch struct {
+	Ordered bool // Commit moves one file after the other
+
 	many  bool // one sync for all
 	now   time.Time
 	swept sync.Map // directories without files of dead processes
@@ -33,10 +38,18 @@ func NewBatch(files int, now time.Time) *Batch {
 
 // A Staged file is written, under a temporary name beside its place.
 type Staged struct {
-	dir        *Dir
-	name, part string
-	before     fs.FileInfo
+	Name   string // of its place, below the directory
+	dir    *Dir
+	part   string
+	before fs.FileInfo
+	placed bool
 }
+
+// IsNew reports whether the file replaces none.
+func (st *Staged) IsNew() bool { return st.before == nil }
+
+// Placed reports whether Commit has moved the file into its place. A nil Staged never is.
+func (st *Staged) Placed() bool { return st != nil && st.placed }
 
 // A Folder is an open directory in which a batch stages files. What replaces it meanwhile is never written to.
 type Folder struct {
@@ -64,7 +77,7 @@ func (f *Folder) Close() { f.root.Close() }
 // Stage writes a new file for a name in the directory. before describes the file that it will replace; nil means that none
 // exists. It is safe for concurrent use.
 func (f *Folder) Stage(base string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
-	st := &Staged{f.dir, path.Join(f.name, base), Unfinished + rand.Text(), before}
+	st := &Staged{Name: path.Join(f.name, base), dir: f.dir, part: Unfinished + rand.Text(), before: before}
 	err := In{Root: f.root, Lazy: f.batch.many}.Create(st.part, 0o600, func(to *os.File) error {
 		if err := write(to); err != nil {
 			return err
@@ -73,7 +86,7 @@ func (f *Folder) Stage(base string, before fs.FileInfo, mode fs.FileMode, write 
 	})
 	if err != nil {
 		f.root.Remove(st.part)
-		return nil, f.dir.About(st.name, err)
+		return nil, f.dir.About(st.Name, err)
 	}
 	return st, nil
 }
@@ -88,12 +101,12 @@ func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode,
 	return f.Stage(path.Base(name), before, mode, write)
 }
 
-// Drop removes staged files. Nil entries are skipped, here and by Commit.
+// Drop removes staged files that aren't in their places. Nil entries are skipped, here and by Commit.
 func (b *Batch) Drop(all []*Staged) {
 	var at openFolder
 	defer at.close()
 	for _, st := range all {
-		if st == nil {
+		if st == nil || st.placed {
 			continue
 		}
 		if r, err := at.of(st); err == nil {
@@ -102,24 +115,60 @@ func (b *Batch) Drop(all []*Staged) {
 	}
 }
 
-// Commit moves the staged files into their places in order, and returns how many it moved. It stops at the first file
-// that was changed since it was read, and drops the rest. Files of one directory that follow each other cost least.
-func (b *Batch) Commit(ctx context.Context, all []*Staged) (done int, err error) {
-	if err = b.sync(all); err == nil {
+// Commit moves the staged files into their places. It stops at the first file that was changed since it was read, and drops
+// the rest. Unless the batch is Ordered, several directories are worked on at once; files of one that follow each other cost
+// least.
+func (b *Batch) Commit(ctx context.Context, all []*Staged) error {
+	err := b.sync(all)
+	if err == nil {
+		err = errors.Join(b.moveAll(ctx, all), b.sync(all))
+	}
+	b.Drop(all)
+	return err
+}
+
+// moveAll returns the first error in the order of the files.
+func (b *Batch) moveAll(ctx context.Context, all []*Staged) error {
+	var groups [][]*Staged // each of one directory
+	for _, st := range all {
+		switch n := len(groups) - 1; {
+		case st == nil:
+		case n >= 0 && groups[n][0].dir == st.dir && path.Dir(groups[n][0].Name) == path.Dir(st.Name):
+			groups[n] = append(groups[n], st)
+		default:
+			groups = append(groups, []*Staged{st})
+		}
+	}
+	errs, failed, next := make([]error, len(groups)), atomic.Bool{}, atomic.Int64{}
+	work := func() {
 		var at openFolder
-		for done < len(all) && err == nil {
-			if err = context.Cause(ctx); err == nil && all[done] != nil {
-				err = b.move(&at, all[done])
-			}
-			if err == nil {
-				done++
+		defer at.close()
+		for i := next.Add(1) - 1; i < int64(len(groups)); i = next.Add(1) - 1 {
+			for _, st := range groups[i] {
+				if failed.Load() {
+					return
+				}
+				if errs[i] = context.Cause(ctx); errs[i] == nil {
+					errs[i] = b.move(&at, st)
+				}
+				if errs[i] != nil {
+					failed.Store(true)
+					return
+				}
+				st.placed = true
 			}
 		}
-		at.close()
-		err = errors.Join(err, b.sync(all[:done]))
 	}
-	b.Drop(all[done:])
-	return done, err
+	workers := runtime.GOMAXPROCS(0)
+	if b.Ordered || !b.many {
+		workers = 1
+	}
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(work)
+	}
+	wg.Wait()
+	return cmp.Or(errs...)
 }
 
 // An openFolder keeps the directory of the last staged file open for the next.
@@ -127,17 +176,21 @@ type openFolder struct {
 	dir  *Dir
 	name string
 	root *os.Root
+	file *os.File // root, where the system takes that
 }
 
 func (o *openFolder) of(st *Staged) (*os.Root, error) {
-	name := path.Dir(st.name)
+	name := path.Dir(st.Name)
 	if o.root != nil && o.dir == st.dir && o.name == name {
 		return o.root, nil
 	}
 	o.close()
 	r, err := st.dir.Folder(name, false)
 	if err == nil {
-		*o = openFolder{st.dir, name, r}
+		*o = openFolder{dir: st.dir, name: name, root: r}
+		if hasRename {
+			o.file, _ = r.Open(".")
+		}
 	}
 	return r, err
 }
@@ -145,8 +198,9 @@ func (o *openFolder) of(st *Staged) (*os.Root, error) {
 func (o *openFolder) close() {
 	if o.root != nil {
 		o.root.Close()
+		o.file.Close()
 	}
-	o.root = nil
+	*o = openFolder{}
 }
 
 func (b *Batch) move(at *openFolder, st *Staged) error {
@@ -154,25 +208,32 @@ func (b *Batch) move(at *openFolder, st *Staged) error {
 	if err != nil {
 		return err
 	}
-	base := path.Base(st.name)
+	base := path.Base(st.Name)
 	if st.before != nil {
 		var now fs.FileInfo
 		if now, err = r.Lstat(base); err == nil && !same(now, st.before) {
-			return st.dir.Changed(st.name)
+			return st.dir.Changed(st.Name)
 		}
 	}
 	if err == nil {
-		err = In{Root: r}.Place(st.part, base, st.before == nil)
+		if st.before != nil || at.file == nil {
+			err = errors.ErrUnsupported
+		} else {
+			err = renameNew(at.file, st.part, base)
+		}
+		if errors.Is(err, errors.ErrUnsupported) {
+			err = In{Root: r}.Place(st.part, base, st.before == nil)
+		}
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return st.dir.Changed(st.name)
+		return st.dir.Changed(st.Name)
 	case err != nil:
-		return st.dir.About(st.name, err)
+		return st.dir.About(st.Name, err)
 	case b.many:
 		return nil
 	}
-	return SyncDirectory(st.dir.Where(path.Dir(st.name)))
+	return SyncDirectory(st.dir.Where(path.Dir(st.Name)))
 }
 
 func same(a, b fs.FileInfo) bool {

@@ -68,12 +68,13 @@ func (d *Dir) enter(r *os.Root, segment, at string, mayMake bool) (next *os.Root
 var errReplaced = errors.New("it was replaced meanwhile")
 
 func (d *Dir) enterNow(r *os.Root, segment, at string, mayMake bool) (*os.Root, error) {
-	if mayMake {
+	before, err := r.Lstat(segment)
+	if mayMake && errors.Is(err, fs.ErrNotExist) {
 		if err := r.Mkdir(segment, d.mode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, d.About(at, err)
 		}
+		before, err = r.Lstat(segment)
 	}
-	before, err := r.Lstat(segment)
 	if err != nil {
 		return nil, d.About(at, err)
 	}

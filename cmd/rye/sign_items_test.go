@@ -112,8 +112,8 @@ func TestSignCancelled(t *testing.T) {
 	defer space.Close()
 	w := osfile.NewBatch(1, time.Now())
 	st := stageOne(t, w, space, "tools/acme/a.py")
-	if n, err := w.Commit(ctx, []*osfile.Staged{st}); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d, %v", n, err)
+	if err := w.Commit(ctx, []*osfile.Staged{st}); st.Placed() || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", st.Placed(), err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, ".ai", "tools", "acme", "a.py"))
 	if err != nil || string(b) != itemText("a") {
@@ -165,8 +165,8 @@ func TestRewritingChanged(t *testing.T) {
 			if err := change(path("b")); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := w.Commit(t.Context(), all); n != 1 || err == nil {
-				t.Errorf("%d, %v", n, err)
+			if err := w.Commit(t.Context(), all); err == nil || !all[0].Placed() || all[1].Placed() || all[2].Placed() {
+				t.Errorf("%v, %v, %v", all[0].Placed(), all[2].Placed(), err)
 			}
 			for n, want := range map[string]string{"a": "new", "c": itemText("c")} {
 				if b, err := os.ReadFile(path(n)); err != nil || string(b) != want {

@@ -30,6 +30,7 @@ func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.It
 	}
 	defer d.Close()
 	batch := osfile.NewBatch(len(beside)+len(all), now)
+	batch.Ordered = true
 	staged := make([]*osfile.Staged, 0, len(beside)+len(all))
 	for _, f := range beside {
 		st, err := batch.Stage(d, f.Path, nil, edit.Mode(false), osfile.BytesOf(f.Bytes))
@@ -56,17 +57,14 @@ func Install(ctx context.Context, space *ai.Space, beside []Beside, all []*ai.It
 		}
 		staged = append(staged, st)
 	}
-	done, err := batch.Commit(ctx, staged)
+	err = batch.Commit(ctx, staged)
 	if err == nil {
 		return nil
 	}
 	// What is new goes again; what was replaced is good as it is.
-	for _, f := range beside[:min(done, len(beside))] {
-		err = errors.Join(err, d.Remove(f.Path))
-	}
-	for _, it := range all[:max(done-len(beside), 0)] {
-		if replaced[it.Ref.String()] == nil {
-			err = errors.Join(err, d.Remove(it.Path))
+	for _, st := range staged {
+		if st.Placed() && st.IsNew() {
+			err = errors.Join(err, d.Remove(st.Name))
 		}
 	}
 	return err

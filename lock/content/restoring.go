@@ -165,9 +165,9 @@ func (r *restoring) write(ctx context.Context) error {
 		}
 		return err
 	}
-	done, err := b.Commit(ctx, r.staged())
-	for _, f := range r.files[:done] {
-		f.done = true
+	err := b.Commit(ctx, r.staged())
+	for _, f := range r.files {
+		f.done = f.staged.Placed()
 	}
 	return err
 }

@@ -269,10 +269,16 @@ func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error)
 	return x, nil
 }
 
+// buffers lends memory for lines.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // read returns the object of a line. It hashes the bytes: a caller with another source must know before half of them are
 // read.
 func read(name string, r io.ReaderAt, id cas.ID, at place) ([]byte, error) {
-	l := line{raw: make([]byte, at.length), no: at.no}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	*buf = slices.Grow((*buf)[:0], at.length)
+	l := line{raw: (*buf)[:at.length], no: at.no}
 	if _, err := r.ReadAt(l.raw, int64(at.at)); err != nil {
 		return nil, &Error{name, at.no, 0, err}
 	}

@@ -295,10 +295,10 @@ func (s *itemSigner) finish(ctx context.Context) (*SignAnswer, error) {
 		s.write.Drop(files)
 		return ans, err
 	}
-	done, err := s.write.Commit(ctx, files)
+	err = s.write.Commit(ctx, files)
 	ans := &SignAnswer{Files: []SignLine{}, Problems: s.check.Report().Problems, DryRun: s.run.DryRun}
-	for _, w := range s.all[:done] {
-		if w.before != nil {
+	for i := range s.all {
+		if w := &s.all[i]; w.before != nil && (w.staged == nil || w.staged.Placed()) {
 			ans.add(w.line)
 		}
 	}

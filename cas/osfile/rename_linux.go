@@ -1,0 +1,27 @@
+package osfile
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// hasRename reports whether renameNew may work.
+const hasRename = true
+
+// renameNew renames a file in a directory, and replaces none: one step in place of a link and a removal. Both names are without
+// separators. File systems that can't do it give errors.ErrUnsupported.
+func renameNew(dir *os.File, from, to string) error {
+	for {
+		switch err := unix.Renameat2(int(dir.Fd()), from, int(dir.Fd()), to, unix.RENAME_NOREPLACE); err {
+		case nil:
+			return nil
+		case unix.EINTR:
+		case unix.EINVAL, unix.ENOSYS:
+			return errors.ErrUnsupported
+		default:
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+		}
+	}
+}

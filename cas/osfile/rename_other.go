@@ -1,0 +1,13 @@
+//go:build !linux
+
+package osfile
+
+import (
+	"errors"
+	"os"
+)
+
+// hasRename reports whether renameNew may work.
+const hasRename = false
+
+func renameNew(*os.File, string, string) error { return errors.ErrUnsupported }
