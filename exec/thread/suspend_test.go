@@ -2,7 +2,9 @@ package thread_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -57,9 +59,15 @@ func TestTimeOver(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, withHooks(asks+`<hook event="error" id="b"><action>retry</action><delay>0</delay></hook>`), turns...)
-			r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration_seconds=1"}})
-			must(t, err)
+			var w *world
+			var r *thread.Result
+			var err error
+			late(t, func(limit string) bool {
+				w = newWorld(t, withHooks(asks+`<hook event="error" id="b"><action>retry</action><delay>0</delay></hook>`), turns...)
+				r, err = w.run(t.Context(), thread.Start{Limits: []string{limit}})
+				must(t, err)
+				return w.server.Left() == len(turns)-1-slices.IndexFunc(turns, func(t modeltest.Turn) bool { return t.Hang })
+			})
 			if r.Status != thread.Interrupted || r.Error.Code != fault.Limit || !strings.Contains(r.Error.Text, "duration_seconds_exceeded") || r.Error.Details["max"] != 1.0 {
 				t.Fatalf("%+v, %v", r, r.Error)
 			}
@@ -75,20 +83,38 @@ func TestTimeOver(t *testing.T) {
 			w.same(r.Thread)
 		})
 	}
-	w := newWorld(t, withHooks(`<hook event="limit" id="a"><action>fail</action><error>late</error></hook>`), hang)
-	r, err := w.run(t.Context(), thread.Start{Limits: []string{"duration_seconds=1"}})
-	must(t, err)
+	var w *world
+	var r *thread.Result
+	late(t, func(limit string) (reached bool) {
+		w = newWorld(t, withHooks(`<hook event="limit" id="a"><action>fail</action><error>late</error></hook>`), hang)
+		var err error
+		r, err = w.run(t.Context(), thread.Start{Limits: []string{limit}})
+		must(t, err)
+		return w.server.Left() == 0
+	})
 	if r.Status != thread.Failed || r.Error.Text != "late" {
 		t.Errorf("%+v, %v", r, r.Error)
 	}
 	w.same(r.Thread)
 }
 
+// late runs a thread with a limit of time, and again with twice as much where that was over before the model had hung: a busy
+// machine takes more than a second to get there.
+func late(t *testing.T, run func(limit string) (reached bool)) {
+	t.Helper()
+	for seconds := 1; !run(fmt.Sprintf("duration_seconds=%d", seconds)); seconds *= 2 {
+		if seconds > 100 {
+			t.Fatal("the model was never asked")
+		}
+	}
+}
+
 // TestTimeOfChildren: a child whose parent gets more time has it too.
 func TestTimeOfChildren(t *testing.T) {
-	w := newWorld(t, plan(""))
-	hung := false
-	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
+	var w *world
+	var r *thread.Result
+	var hung atomic.Bool
+	model := func(q *modeltest.Request) modeltest.Turn {
 		all := q.Body["messages"].([]any)
 		first, last := fmt.Sprint(all[0].(object)["content"]), all[len(all)-1].(object)
 		switch {
@@ -96,13 +122,18 @@ func TestTimeOfChildren(t *testing.T) {
 			return modeltest.Turn{Text: fmt.Sprint(last["content"])}
 		case strings.Contains(first, "start it"):
 			return modeltest.Turn{Calls: []provider.ToolCall{starts("a", "acme/plan", object{"inputs": object{"what": "no more"}})}}
-		case !hung:
-			hung = true
+		case !hung.Swap(true):
 			return modeltest.Turn{Hang: true}
 		}
 		return modeltest.Turn{Text: "of the child"}
+	}
+	late(t, func(limit string) bool {
+		w = newWorld(t, plan(""))
+		hung.Store(false)
+		w.server.Handle(model)
+		r = w.plan("it", limit)
+		return hung.Load()
 	})
-	r := w.plan("it", "duration_seconds=1")
 	if r.Status != thread.Interrupted {
 		t.Fatalf("%+v, %v", r, r.Error)
 	}
