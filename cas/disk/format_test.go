@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -457,6 +458,40 @@ func TestBombs(t *testing.T) {
 				t.Error("a list that lies was served")
 			}
 			o.Close()
+		}
+	}
+}
+
+// TestFind: the first entry of a page that isn't below a digest is found wherever digests lie, evenly or not, and one digest
+// may stand there with several kinds.
+func TestFind(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	digest := func(spread int) (d cas.Digest) {
+		for i := range d {
+			d[i] = byte(random.IntN(spread))
+		}
+		return d
+	}
+	for round := range 400 {
+		count, spread := 1+random.IntN(pageEntries), []int{1, 2, 3, 256}[round%4]
+		all := make([]cas.Digest, count)
+		for i := range all {
+			if all[i] = digest(spread); round%3 == 0 {
+				copy(all[i][:8], "the same") // only what follows tells them apart
+			}
+		}
+		slices.SortFunc(all, cas.Digest.Compare)
+		var page [pageSize]byte
+		for i := range all {
+			e := entry{digest: all[i], kind: cas.Blob}
+			e.put(page[i*entrySize:])
+		}
+		looked := append(slices.Clone(all), digest(256), digest(2), cas.Digest{}, cas.Digest(bytes.Repeat([]byte{0xff}, cas.Size)))
+		for _, d := range looked {
+			want, _ := slices.BinarySearchFunc(all, d, cas.Digest.Compare)
+			if got := find(page[:], count, &d); got != want {
+				t.Fatalf("round %d: %s is found at %d of %d instead of %d", round, d, got, count, want)
+			}
 		}
 	}
 }

@@ -169,22 +169,27 @@ func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
 		if err != nil {
 			return entry{}, -1, err
 		}
-		i, count := 0, p.entriesIn(at)
-		for j := count; i < j; {
-			h := int(uint(i+j) >> 1)
-			if bytes.Compare(b[h*entrySize:h*entrySize+cas.Size], d[:]) < 0 {
-				i = h + 1
-			} else {
-				j = h
-			}
-		}
-		for ; i < count && bytes.Equal(b[i*entrySize:i*entrySize+cas.Size], d[:]); i++ {
+		count := p.entriesIn(at)
+		for i := find(b, count, d); i < count && bytes.Equal(b[i*entrySize:i*entrySize+cas.Size], d[:]); i++ {
 			if e := getEntry(b[i*entrySize:]); e.kind&^large == kind {
 				return e, at*pageEntries + i, nil
 			}
 		}
 	}
 	return entry{}, -1, nil
+}
+
+// find returns the first of a page's entries whose digest isn't below d. It begins where evenly spread ones have it.
+func find(page []byte, count int, d *cas.Digest) (i int) {
+	x, first, last := binary.BigEndian.Uint32(d[:]), binary.BigEndian.Uint32(page), binary.BigEndian.Uint32(page[(count-1)*entrySize:])
+	if x > first {
+		i = int(min(uint64(x-first)*uint64(count)/(uint64(last-first)+1), uint64(count-1)))
+	}
+	for ; i > 0 && bytes.Compare(page[(i-1)*entrySize:][:cas.Size], d[:]) >= 0; i-- {
+	}
+	for ; i < count && bytes.Compare(page[i*entrySize:][:cas.Size], d[:]) < 0; i++ {
+	}
+	return i
 }
 
 // all yields every entry in index order.
@@ -233,13 +238,8 @@ func (p *pack) byPlace() ([]placed, error) {
 		es = append(es, e)
 	}
 	slices.SortFunc(es, func(a, b placed) int {
-		if a.block != b.block {
-			return int(a.block) - int(b.block)
-		}
-		if a.off != b.off {
-			return int(a.off) - int(b.off)
-		}
-		return cmp.Or(int(a.size)-int(b.size), a.n-b.n) // records of no length stand before another
+		c := cmp.Compare(uint64(a.block)<<32|uint64(a.off), uint64(b.block)<<32|uint64(b.off))
+		return cmp.Or(c, int(a.size)-int(b.size), a.n-b.n) // records of no length stand before another
 	})
 	return es, nil
 }
