@@ -5,8 +5,6 @@ import (
 	"slices"
 )
 
-const opEnd = 0x0b
-
 // build makes a module of some bytes: with a function of nothing imported from each of some modules, a function _start of
 // this code, nil for none, and a memory of so many pages.
 func build(imports []string, start []byte, pages ...uint64) []byte {

@@ -87,7 +87,7 @@ func (w *Wasm) keyOf(path string) (string, error) {
 		return m.key, nil
 	}
 	h := cas.NewHasher()
-	fmt.Fprintf(h, "wasm/1 %s %s/%s\n", engine, runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(h, "wasm/2 %s %s/%s\n", engine, runtime.GOOS, runtime.GOARCH)
 	if err := readModule(path, h); err != nil {
 		return "", err
 	}

@@ -47,7 +47,7 @@
 //	DIR/KEY/…       what wazero keeps, by its own names
 //	DIR/RANDOM.new  in the making
 //
-// KEY is the BLAKE3 in hex of the line "wasm/1 ENGINE SYSTEM/PROCESSOR" and of the module. It is made by a child that
+// KEY is the BLAKE3 in hex of the line "wasm/2 ENGINE SYSTEM/PROCESSOR" and of the module. It is made by a child that
 // does that alone: it reads the module, writes that directory, and is gone before the module runs in another, which only
 // reads it. A module that breaks the compiler so reaches no other module's. What is damaged, or of another processor,
 // isn't used. When something is kept, what was not used for longest goes, as long as there are more than MaxKept bytes.

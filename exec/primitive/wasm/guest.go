@@ -127,19 +127,6 @@ func (e *ready) instantiate(ctx context.Context, i *instance, w *guest.Writer) (
 	return err
 }
 
-// starts reports whether a module has a start section, or sections that can't be told apart.
-func starts(module []byte) bool {
-	const preamble, start = 8, 8
-	for rest := module[min(preamble, len(module)):]; len(rest) > 0; {
-		size, n := binary.Uvarint(rest[1:])
-		if rest[0] == start || n <= 0 || size > uint64(len(rest)-1-n) {
-			return true
-		}
-		rest = rest[1+n+int(size):]
-	}
-	return false
-}
-
 func (e *ready) close(ctx context.Context) { _ = closed(ctx, e.runtime) }
 
 // run runs a plan. All plans of a guest are about the same module.
@@ -149,6 +136,7 @@ func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *guest.Writer)
 		if err != nil {
 			return err
 		}
+		module = joined(module)
 		if p.Make {
 			r, _, err := p.compile(ctx, module, p.Cache)
 			return errors.Join(err, closed(ctx, r))

@@ -1,0 +1,156 @@
+package wasm
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// The numbers of some sections of a module.
+const (
+	memorySection    = 5
+	startSection     = 8
+	dataSection      = 11
+	dataCountSection = 12
+	preamble         = 8 // bytes before the first section
+)
+
+// section reads the section at the beginning of b. rest is what follows; ok is false if b doesn't begin with a section.
+func section(b []byte) (id byte, content, rest []byte, ok bool) {
+	if len(b) == 0 {
+		return 0, nil, nil, false
+	}
+	size, n := binary.Uvarint(b[1:])
+	if n <= 0 || size > uint64(len(b)-1-n) {
+		return b[0], nil, nil, false
+	}
+	b, id = b[1+n:], b[0]
+	return id, b[:size], b[size:], true
+}
+
+// starts reports whether making an instance of a module runs code of it: whether it has a start function.
+func starts(module []byte) bool {
+	for rest := module[min(preamble, len(module)):]; len(rest) > 0; {
+		id, _, next, ok := section(rest)
+		if id == startSection || !ok {
+			return true
+		}
+		rest = next
+	}
+	return false
+}
+
+// joined returns a module with the same memory at its start in fewer data segments. Go's linker begins a new one at each run of
+// zeros, 30,000 of them in a program that does nothing, and each costs as much as a kilobyte whenever an instance is made. A
+// module that isn't like that, or is invalid, is returned as it is.
+func joined(module []byte) []byte {
+	var room uint64
+	for rest := module[min(preamble, len(module)):]; len(rest) > 0; {
+		id, content, next, ok := section(rest)
+		switch {
+		case !ok || id == dataCountSection: // instructions may name segments by their numbers
+			return module
+		case id == memorySection:
+			room = leastMemory(content)
+		case id == dataSection:
+			all, ok := join(content, room)
+			if !ok {
+				return module
+			}
+			data := binary.AppendUvarint(nil, uint64(len(all)))
+			for _, s := range all {
+				data = append(appendSigned(append(data, 0, opI32Const), s.at), opEnd)
+				data = append(binary.AppendUvarint(data, uint64(len(s.bytes))), s.bytes...)
+			}
+			out := append(slices.Clone(module[:len(module)-len(rest)]), dataSection)
+			return append(append(binary.AppendUvarint(out, uint64(len(data))), data...), next...)
+		}
+		rest = next
+	}
+	return module
+}
+
+// leastMemory returns how many bytes of memory an instance has at its start; 0 if that isn't one memory of its own.
+func leastMemory(content []byte) uint64 {
+	const page, most = 64 << 10, 64 << 10
+	if len(content) < 3 || content[0] != 1 || content[1] > 1 {
+		return 0
+	}
+	pages, n := binary.Uvarint(content[2:])
+	if n <= 0 || pages > most {
+		return 0
+	}
+	return pages * page
+}
+
+// A segment is what is copied to a place in memory.
+type segment struct {
+	at    uint64
+	bytes []byte
+}
+
+func (s *segment) end() uint64 { return s.at + uint64(len(s.bytes)) }
+
+const (
+	opI32Const = 0x41
+	opEnd      = 0x0b
+	// smallGap is how many zeros are written rather than beginning another segment. It bounds how much a module can grow.
+	smallGap = 64
+)
+
+// join reads a data section and joins each segment with the one before if there are only a few bytes, zero until then, between
+// them. ok is false if that may change what an instance begins with.
+func join(content []byte, room uint64) (all []segment, ok bool) {
+	count, n := binary.Uvarint(content)
+	if n <= 0 || count > uint64(len(content)) {
+		return nil, false
+	}
+	rest := content[n:]
+	for range count {
+		var s segment
+		if s, rest, ok = readSegment(rest); !ok || s.end() > room {
+			return nil, false
+		}
+		if last := len(all) - 1; last >= 0 && s.at >= all[last].end() && s.at-all[last].end() <= smallGap {
+			l := &all[last]
+			l.bytes = append(append(l.bytes, make([]byte, s.at-l.end())...), s.bytes...)
+			continue
+		}
+		all = append(all, segment{s.at, slices.Clone(s.bytes)})
+	}
+	inOrder := slices.SortedFunc(slices.Values(all), func(a, b segment) int { return int(a.at) - int(b.at) })
+	for i := 1; i < len(inOrder); i++ {
+		if inOrder[i].at < inOrder[i-1].end() {
+			return nil, false // zeros may hide what another one wrote
+		}
+	}
+	return all, len(rest) == 0
+}
+
+// readSegment reads a segment of the first memory at a place that is a plain number.
+func readSegment(b []byte) (s segment, rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != 0 || b[1] != opI32Const {
+		return s, nil, false
+	}
+	b = b[2:]
+	at, n := binary.Uvarint(b)
+	const mostBytes, negative = 5, 0x40
+	if n <= 0 || n > mostBytes || b[n-1]&negative != 0 || at >= 1<<31 || n == len(b) || b[n] != opEnd {
+		return s, nil, false
+	}
+	b = b[n+1:]
+	size, n := binary.Uvarint(b)
+	if n <= 0 || size > uint64(len(b)-n) {
+		return s, nil, false
+	}
+	return segment{at, b[n : n+int(size)]}, b[n+int(size):], true
+}
+
+// appendSigned appends a number that isn't negative as a signed one.
+func appendSigned(b []byte, n uint64) []byte {
+	const more, negative = 0x80, 0x40
+	for n >= negative {
+		b = append(b, byte(n)|more)
+		n >>= 7
+	}
+	return append(b, byte(n))
+}
