@@ -16,9 +16,13 @@ import (
 func NotLocked(ctx context.Context, l *places.Lock, name string) error {
 	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is not locked", name), Hint: []string{"rye tree", "rye lock"},
 		Details: map[string]any{"name": name}}
-	var names []string
+	var names, meant []string
 	for i := range l.Old.Pins {
-		names = append(names, l.Old.Pins[i].Ref.String())
+		ref := l.Old.Pins[i].Ref
+		names = append(names, ref.String())
+		if ref.ID == name { // without its kind
+			meant = append(meant, ref.String())
+		}
 	}
 	for _, b := range l.Old.Bundles {
 		names = append(names, b.ID)
@@ -26,14 +30,18 @@ func NotLocked(ctx context.Context, l *places.Lock, name string) error {
 	for _, a := range l.Old.Artifacts {
 		names = append(names, workspace.PackageName(a))
 	}
-	names = slices.Compact(names)     // a version of a package has many files
+	names = slices.Compact(names) // a version of a package has many files
+	if len(meant) == 0 {
+		meant = near.Names(name, names)
+	}
 	if slices.Contains(names, name) { // of items rye why doesn't ask this
 		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + fault.Quote(name)}
 	} else if in := l.BundleOf(ctx, name); in != "" {
 		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the locked bundle %q, but nothing uses it", in)}, in
 		f.Hint = []string{"rye add " + fault.Quote(name), "rye show " + fault.Quote(name)}
-	} else if meant := near.Names(name, names); len(meant) > 0 {
+	} else if len(meant) > 0 {
 		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
+		f.Hint = f.Hint[:1]
 	}
 	return f
 }

@@ -41,7 +41,7 @@ func (r restoreAnswer) Text(t *cli.Terminal) {
 		}
 	}
 	if len(r.Files) == 0 && r.Items > 0 && !r.failed {
-		t.Note("%s as the lock has them", fault.Count(int64(r.Items), "item"))
+		t.Note("%s as locked", fault.Count(int64(r.Items), "item"))
 	}
 	for _, l := range r.Left {
 		t.Warn("%s is left, and isn't in the lock: %s", l.File, l.Ref)
