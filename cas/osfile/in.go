@@ -92,13 +92,14 @@ func (in In) Sweep(dir string, now time.Time) {
 		return
 	}
 	defer d.Close()
-	entries, _ := d.ReadDir(-1)
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), Unfinished) || !e.Type().IsRegular() {
+	names, _ := d.Readdirnames(-1) // ReadDir would look at each file
+	for _, base := range names {
+		if !strings.HasPrefix(base, Unfinished) {
 			continue
 		}
-		if fi, err := e.Info(); err == nil && now.Sub(fi.ModTime()) > UnfinishedAge {
-			in.Root.Remove(filepath.Join(dir, e.Name()))
+		name := filepath.Join(dir, base)
+		if fi, err := in.Root.Lstat(name); err == nil && fi.Mode().IsRegular() && now.Sub(fi.ModTime()) > UnfinishedAge {
+			in.Root.Remove(name)
 		}
 	}
 }
