@@ -92,31 +92,33 @@ func (d *dirLook) lstat(name string) (info fs.FileInfo, err error) {
 }
 
 func (d *dirLook) check(ctx context.Context, f *manifest.File, read bool) *Failure {
-	var info fs.FileInfo
+	known, found := false, fs.FileMode(0)
 	var err error
 	if !read || d.places[f.Digest].many {
 		var failure *Failure
-		if info, failure, err = d.bytes(ctx, f); failure != nil {
+		if known, found, failure, err = d.bytes(ctx, f); failure != nil {
 			return failure
 		}
 	}
-	if info == nil {
+	if !known {
 		// What was read already, or can't be opened, which says less of what it is.
-		was := err
-		if info, err = d.lstat(f.Path); err == nil {
-			err = was
+		info, failed := d.lstat(f.Path)
+		if failed != nil {
+			err = failed
+		} else {
+			known, found = true, info.Mode()
 		}
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &Failure{Check: CheckMissing, Expected: f.Digest.String()}
-	case info != nil && !info.Mode().IsRegular():
-		return &Failure{Check: CheckType, Expected: "a file", Found: typeOf(info.Mode())}
+	case known && !found.IsRegular():
+		return &Failure{Check: CheckType, Expected: "a file", Found: typeOf(found)}
 	case err != nil:
 		return &Failure{Check: CheckRead, Err: err}
 	}
 	mode := cas.File
-	if info.Mode()&0o100 != 0 {
+	if found&0o100 != 0 {
 		mode = cas.Exec
 	}
 	if d.modes && mode != f.Mode {
@@ -135,38 +137,46 @@ func typeOf(m fs.FileMode) string {
 	return "a special file"
 }
 
-// bytes hashes a file, and returns what was opened for that; an error says that nothing was. Where it is another one, it
-// is read to its end to say what it is, and once more to say whether only its line ends are others.
-func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (fs.FileInfo, *Failure, error) {
-	file, err := d.open(f.Path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return info, nil, err
-	}
+// bytes hashes a file, and returns the mode of what was opened for that; known is false where nothing was. Where it is
+// another one, it is read to its end to say what it is, and once more to say whether only its line ends are others.
+func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (known bool, mode fs.FileMode, _ *Failure, _ error) {
 	with, ok := d.hashes.Get().(*hashing)
 	if !ok {
 		with = &hashing{cas.NewHasher(), make([]byte, 64<<10)}
 	}
 	defer d.hashes.Put(with)
+	if f.Size < int64(len(with.buf)) {
+		if b, mode, err := d.in.Read(f.Path, with.buf); err == nil && int64(len(b)) == f.Size && cas.Sum(b) == f.Digest {
+			return true, mode, nil, nil
+		}
+	}
+	file, err := d.open(f.Path)
+	if err != nil {
+		return false, 0, nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return false, 0, nil, err
+	}
+	if mode = info.Mode(); !mode.IsRegular() {
+		return true, mode, nil, nil
+	}
 	with.h.Reset()
 	size, err := io.CopyBuffer(with.h, cas.Until(ctx, file), with.buf)
 	if err != nil {
-		return info, &Failure{Check: CheckRead, Err: err}, nil
+		return true, mode, &Failure{Check: CheckRead, Err: err}, nil
 	}
 	found := with.h.Digest()
 	if size == f.Size && found == f.Digest {
-		return info, nil, nil
+		return true, mode, nil, nil
 	}
 	failure := &Failure{Check: CheckDigest, Expected: f.Digest.String(), Found: found.String()}
 	if size != f.Size {
 		failure = &Failure{Check: CheckSize, Expected: fmt.Sprint(f.Size), Found: fmt.Sprint(size)}
 	}
 	failure.OnlyLineEndings = d.otherEnds(ctx, f)
-	return info, failure, nil
+	return true, mode, failure, nil
 }
 
 // otherEnds reports whether a file would be the one of the manifest with other line ends.
@@ -266,25 +276,32 @@ func (d *dirLook) walk(ctx context.Context, dir string, fail func(*Failure), nev
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	entries, err := fs.ReadDir(d.fs, dir)
+	names, err := d.in.Names(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			fail(&Failure{Check: CheckRead, Path: dir, Err: err})
 		}
 		return nil
 	}
-	for _, e := range entries {
-		p := path.Join(dir, e.Name())
-		switch _, listed := d.bundle.File(p); {
-		case listed:
-		case portable.Droppings(e.Name()):
+	for _, name := range names {
+		p := dir + "/" + name
+		if _, listed := d.bundle.File(p); listed {
+			continue
+		}
+		if portable.Droppings(name) {
 			*never = append(*never, p)
-		case e.IsDir() && len(p) <= portable.MaxPath:
+			continue
+		}
+		switch info, failed := fs.Lstat(d.fs, p); {
+		case errors.Is(failed, fs.ErrNotExist): // it is gone again
+		case failed != nil:
+			fail(&Failure{Check: CheckRead, Path: p, Err: failed})
+		case info.IsDir() && len(p) <= portable.MaxPath:
 			err = d.walk(ctx, p, fail, never)
-		case e.Type().IsRegular():
+		case info.Mode().IsRegular():
 			fail(&Failure{Check: CheckExtra, Path: p, Found: "a file"})
 		default:
-			fail(&Failure{Check: CheckExtra, Path: p, Found: typeOf(e.Type())})
+			fail(&Failure{Check: CheckExtra, Path: p, Found: typeOf(info.Mode())})
 		}
 		if err != nil {
 			return err

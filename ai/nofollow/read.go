@@ -10,47 +10,72 @@ import (
 )
 
 // ReadSmall reads a regular file whole. One that has more than so many bytes is an osfile.ErrLarge.
-func (d *FS) ReadSmall(name string, most int64) (b []byte, err error) {
+func (d *FS) ReadSmall(name string, most int64) ([]byte, error) {
+	b, _, err := d.ReadInto(name, nil, most)
+	return b, err
+}
+
+// ReadInto is ReadSmall into memory that is lent, if that is enough, and returns the file's mode.
+func (d *FS) ReadInto(name string, into []byte, most int64) (b []byte, mode fs.FileMode, err error) {
 	if !validName(name) {
-		return nil, pathError("open", name, fs.ErrInvalid)
+		return nil, 0, pathError("open", name, fs.ErrInvalid)
 	}
 	r, done, err := d.in(path.Dir(name))
 	if err != nil {
-		return nil, pathError("open", name, err)
+		return nil, 0, pathError("open", name, err)
 	}
 	defer done()
 	if self := r.file(); self != nil && d.seen == nil {
-		b, err = readEntry(self, path.Base(name), most)
+		b, mode, err = readEntry(self, path.Base(name), into, most)
 	} else {
-		b, err = d.readIn(r, name, most)
+		b, mode, err = d.readIn(r, name, most)
 	}
 	if err != nil {
-		return nil, pathError("open", name, err)
+		return nil, 0, pathError("open", name, err)
 	}
-	return b, nil
+	return b, mode, nil
+}
+
+// Names lists a directory by names alone, in no order: the system isn't asked about each.
+func (d *FS) Names(dir string) ([]string, error) {
+	r, done, err := d.in(dir)
+	if err != nil {
+		return nil, pathError("readdir", dir, err)
+	}
+	defer done()
+	f, err := r.Open(".")
+	if err != nil {
+		return nil, pathError("readdir", dir, err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, pathError("readdir", dir, err)
+	}
+	return names, nil
 }
 
 // readIn reads a file of a directory that nothing is known of but its Root, or with a note of what was seen.
-func (d *FS) readIn(r *folder, name string, most int64) ([]byte, error) {
+func (d *FS) readIn(r *folder, name string, most int64) ([]byte, fs.FileMode, error) {
 	f, info, err := d.openIn(r, name)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer f.Close()
 	switch {
 	case !info.Mode().IsRegular():
-		return nil, ErrSpecial
+		return nil, 0, ErrSpecial
 	case info.Size() > most:
-		return nil, osfile.ErrLarge
+		return nil, 0, osfile.ErrLarge
 	}
 	var b bytes.Buffer
 	b.Grow(int(info.Size()) + bytes.MinRead)
 	// A file may have grown since it was opened.
 	if _, err := b.ReadFrom(io.LimitReader(f, most+1)); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if int64(b.Len()) > most {
-		return nil, osfile.ErrLarge
+		return nil, 0, osfile.ErrLarge
 	}
-	return b.Bytes(), nil
+	return b.Bytes(), info.Mode(), nil
 }

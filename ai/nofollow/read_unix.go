@@ -19,15 +19,15 @@ func (f *folder) file() *os.File {
 }
 
 // readEntry reads a file with as few questions to the system as it takes.
-func readEntry(dir *os.File, name string, most int64) ([]byte, error) {
-	switch b, is, err := osfile.ReadEntry(dir, name, most); {
+func readEntry(dir *os.File, name string, into []byte, most int64) ([]byte, fs.FileMode, error) {
+	switch b, mode, err := osfile.ReadEntry(dir, name, into, most); {
 	case err != nil:
-		return nil, err
-	case is == fs.ModeSymlink:
-		return nil, ErrLink
-	case is != 0:
-		return nil, ErrSpecial
+		return nil, 0, err
+	case mode == fs.ModeSymlink:
+		return nil, 0, ErrLink
+	case !mode.IsRegular():
+		return nil, 0, ErrSpecial
 	default:
-		return b, nil
+		return b, mode, nil
 	}
 }

@@ -1,7 +1,12 @@
 package nofollow
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
 func (f *folder) file() *os.File { return nil }
 
-func readEntry(*os.File, string, int64) ([]byte, error) { panic("there is no file to read it with") }
+func readEntry(*os.File, string, []byte, int64) ([]byte, fs.FileMode, error) {
+	panic("there is no file to read it with")
+}

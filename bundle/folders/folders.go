@@ -100,3 +100,32 @@ func (o *Open) Close() {
 	}
 	o.recent = nil
 }
+
+// Read reads a file, and its mode, into memory that is lent. A file for which that isn't enough has to be opened.
+func (o *Open) Read(name string, into []byte) (b []byte, mode fs.FileMode, err error) {
+	err = o.At(name, func(dir fs.FS, base string) error {
+		whole, ok := dir.(interface {
+			ReadInto(name string, into []byte, most int64) ([]byte, fs.FileMode, error)
+		})
+		if !ok {
+			return errors.ErrUnsupported
+		}
+		b, mode, err = whole.ReadInto(base, into, int64(len(into))-1)
+		return err
+	})
+	return b, mode, err
+}
+
+// Names lists a directory, without a question about each file where that can be.
+func (o *Open) Names(dir string) (names []string, err error) {
+	if fast, ok := o.space.FS.(interface {
+		Names(string) ([]string, error)
+	}); ok {
+		return fast.Names(dir)
+	}
+	entries, err := fs.ReadDir(o.space.FS, dir)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}

@@ -5,6 +5,7 @@ package osfile
 import (
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,12 +14,14 @@ import (
 // whether it can be waited for: policies are read at every call.
 func readSmall(path string, most int64) (b []byte, regular bool, err error) {
 	// What is opened is looked at, not what was there before. Without O_NONBLOCK a pipe would wait for a writer.
-	return readAt(unix.AT_FDCWD, path, 0, most)
+	b, mode, err := readAt(unix.AT_FDCWD, path, nil, 0, most)
+	return b, mode.IsRegular(), err
 }
 
-// ReadEntry reads a small regular file that stands in an open directory, and follows no link. Of anything else it returns the
-// type, without opening it. A file that is put in the place of another at this moment is read.
-func ReadEntry(dir *os.File, name string, most int64) (b []byte, is fs.FileMode, err error) {
+// ReadEntry reads a small regular file that stands in an open directory, and follows no link. It returns the bytes, in the
+// memory of into if they fit, and the permissions; of anything else the type, without opening it. A file that is put in the
+// place of another at this moment is read.
+func ReadEntry(dir *os.File, name string, into []byte, most int64) (b []byte, mode fs.FileMode, err error) {
 	fd := int(dir.Fd())
 	for range 100 {
 		var st unix.Stat_t
@@ -34,9 +37,8 @@ func ReadEntry(dir *os.File, name string, most int64) (b []byte, is fs.FileMode,
 		default:
 			return nil, fs.ModeIrregular, nil
 		}
-		regular := false
-		if b, regular, err = readAt(fd, name, unix.O_NOFOLLOW, most); regular || err != nil && !isLink(err) {
-			return b, 0, err
+		if b, mode, err = readAt(fd, name, into, unix.O_NOFOLLOW, most); err == nil && mode.IsRegular() || err != nil && !isLink(err) {
+			return b, mode, err
 		}
 	}
 	return nil, fs.ModeIrregular, nil
@@ -47,10 +49,10 @@ func isLink(err error) bool {
 	return ok && (pe.Err == unix.ELOOP || pe.Err == unix.EMLINK) // which is what FreeBSD says
 }
 
-// readAt opens a file and reads it.
-func readAt(dir int, path string, flags int, most int64) (b []byte, regular bool, err error) {
-	bad := func(op string, err error) ([]byte, bool, error) {
-		return nil, false, &fs.PathError{Op: op, Path: path, Err: err}
+// readAt opens a file and reads it. Of a mode it tells whether the file is regular, and its permissions.
+func readAt(dir int, path string, into []byte, flags int, most int64) (b []byte, mode fs.FileMode, err error) {
+	bad := func(op string, err error) ([]byte, fs.FileMode, error) {
+		return nil, 0, &fs.PathError{Op: op, Path: path, Err: err}
 	}
 	fd := -1
 	if err := again(func() (err error) {
@@ -65,12 +67,13 @@ func readAt(dir int, path string, flags int, most int64) (b []byte, regular bool
 		return bad("stat", err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, false, nil
+		return nil, fs.ModeIrregular, nil
 	}
+	mode = fs.FileMode(st.Mode).Perm()
 	if st.Size > most {
-		return nil, true, ErrLarge
+		return nil, mode, ErrLarge
 	}
-	b = make([]byte, 0, st.Size+1)
+	b = slices.Grow(into[:0], int(st.Size)+1)
 	for {
 		n := 0
 		room := b[len(b):min(int64(cap(b)), most+1)]
@@ -82,9 +85,9 @@ func readAt(dir int, path string, flags int, most int64) (b []byte, regular bool
 		}
 		switch b = b[:len(b)+n]; {
 		case int64(len(b)) > most:
-			return nil, true, ErrLarge
-		case n == 0:
-			return b, true, nil
+			return nil, mode, ErrLarge
+		case n == 0 || n < len(room) && int64(len(b)) == st.Size: // as much as it had, and less than was asked for
+			return b, mode, nil
 		case len(b) == cap(b): // it grew meanwhile
 			b = append(b, 0)[:len(b)]
 		}
