@@ -136,7 +136,8 @@ func ReadFileList(r io.Reader, visit func(*File) error) (*FileList, error) {
 		}
 		return nil, err
 	}
-	return &p.list, nil
+	list := p.list // without its parser, which holds the scanner
+	return &list, nil
 }
 
 // ReadFileListHead reads what a file list says before its files. That there are files and signatures, and what follows,
@@ -147,7 +148,8 @@ func ReadFileListHead(r io.Reader) (*FileList, error) {
 	if err := p.read(); err != nil && err != enough {
 		return nil, err
 	}
-	return &p.list, nil
+	list := p.list // without its parser, which holds the scanner
+	return &list, nil
 }
 
 // ParseFileList is ReadFileList for what is in memory.

@@ -32,7 +32,8 @@ func Parse(b []byte) (*Index, error) {
 	if err == nil {
 		p.index.ID, p.index.Signatures = cas.Sum(body), lines
 	}
-	return &p.index, err
+	index := p.index // without its parser, which holds the scanner
+	return &index, err
 }
 
 // minEntry is less than the length of any entry.
