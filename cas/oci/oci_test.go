@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -324,6 +325,19 @@ func FuzzReference(f *testing.F) {
 		}
 		if r.String() != s || (r.Dir == "") == (r.Host == "") || (r.Name == "") != (r.Host == "") || r.Tag != "" && !ValidTag(r.Tag) || r.Digest != "" && !format.ValidDigest(r.Digest) {
 			t.Errorf("%q is %+v", s, r)
+		}
+	})
+}
+
+// FuzzName: the names of repositories are those of the distribution specification.
+func FuzzName(f *testing.F) {
+	for _, s := range []string{"a", "acme/deploy", "a.b_c__d-e--f/0", "a..b", "a___b", "a._b", "-a", "a-", "/a", "a//b", "a/", "A", "ä", ""} {
+		f.Add(s)
+	}
+	want := regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|[-]*)[a-z0-9]+)*)*$`)
+	f.Fuzz(func(t *testing.T, s string) {
+		if got := validName(s); got != want.MatchString(s) {
+			t.Errorf("%q: %t", s, got)
 		}
 	})
 }

@@ -2,12 +2,12 @@ package oci
 
 import (
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/portable"
-	"oras.land/oras-go/v2/registry"
 )
 
 // The beginnings of references.
@@ -74,11 +74,10 @@ func ParseReference(s string) (Reference, error) {
 		return r, nil
 	}
 	r.Host, r.Name, _ = strings.Cut(rest, "/")
-	to := registry.Reference{Registry: r.Host, Repository: r.Name}
-	if to.ValidateRegistry() != nil || !validHost(r.Host) {
+	if !validHost(r.Host) {
 		return r, invalid(s, "the host is invalid")
 	}
-	if to.ValidateRepository() != nil || len(r.Name) > 255 {
+	if !validName(r.Name) || len(r.Name) > 255 {
 		return r, invalid(s, "a name has lower-case letters, digits, and . _ - / between them")
 	}
 	return r, nil
@@ -101,7 +100,25 @@ func validHost(host string) bool {
 			return false
 		}
 	}
-	return name != "" && !strings.ContainsAny(name, "@?#%\\ ")
+	u, err := url.ParseRequestURI(Scheme + host)
+	return err == nil && u.Host == host && name != "" && !strings.ContainsAny(name, "@?#%\\ ")
+}
+
+// validName allows lower-case letters and digits, in parts between slashes, and between them one point, one or two underscores, or
+// any number of hyphens.
+func validName(name string) bool {
+	const plain = portable.Lower + portable.Digits
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || strings.Trim(part, "._-") != part {
+			return false
+		}
+		for between := range strings.FieldsFuncSeq(part, func(c rune) bool { return strings.ContainsRune(plain, c) }) {
+			if between != "." && between != "_" && between != "__" && strings.Trim(between, "-") != "" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func invalid(s, why string) *fault.Error {
