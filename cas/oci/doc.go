@@ -8,7 +8,7 @@
 //	image, err := place.Get(ctx, "1.4.0")
 //	fresh, release, err := image.Objects(ctx, objects, store, spool)
 //
-// Package format says how a manifest and its layers are written.
+// Package format says how a manifest and its layers are written, and package remote how a registry is asked.
 //
 // # Referrers
 //

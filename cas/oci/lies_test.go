@@ -12,10 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // TestLies: lists and challenges that are wrong, hostile or without end. Errors say what is wrong, and nothing of where a registry has
@@ -38,7 +37,7 @@ func TestLies(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}
-	index := []string{"Content-Type", ocispec.MediaTypeImageIndex}
+	index := []string{"Content-Type", spec.IndexType}
 	for name, c := range map[string]struct {
 		path  string
 		wrong http.HandlerFunc
@@ -165,7 +164,7 @@ func TestLeft(t *testing.T) {
 		if !strings.Contains(r.URL.Path, "/referrers/") {
 			return false
 		}
-		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		w.Header().Set("Content-Type", spec.IndexType)
 		fmt.Fprintf(w, `{"manifests":[{"digest":"../../../admin","artifactType":%q}]}`, format.SignaturesType)
 		return true
 	}
@@ -329,7 +328,7 @@ func TestJunk(t *testing.T) {
 		blob := noise(uint64(i), size)
 		d.Blobs[format.Sum(blob)] = blob
 		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
-			ocispec.MediaTypeImageManifest, kind, m.Digest, kind, format.Sum(blob), size)
+			spec.ManifestType, kind, m.Digest, kind, format.Sum(blob), size)
 		d.Manifests[format.Sum(b)] = b
 	}
 	for i := range 8 {
@@ -359,7 +358,7 @@ func TestManyReferrers(t *testing.T) {
 	d := newDouble(t)
 	p, w, m := pushed(t, d)
 	refer := func(kind string, i int) {
-		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"annotations":{"n":"%d"}}`, ocispec.MediaTypeImageManifest, kind, m.Digest, i)
+		b := fmt.Appendf(nil, `{"mediaType":%q,"artifactType":%q,"subject":{"digest":%q},"annotations":{"n":"%d"}}`, spec.ManifestType, kind, m.Digest, i)
 		d.Manifests[format.Sum(b)] = b
 	}
 	for i := range 1200 {
@@ -384,7 +383,7 @@ func TestManyReferrers(t *testing.T) {
 			if !strings.Contains(r.URL.Path, "/referrers/") {
 				return false
 			}
-			w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+			w.Header().Set("Content-Type", spec.IndexType)
 			w.Header().Set("Link", `</v2/acme/deploy/referrers/x>; rel="next"`)
 			w.Write([]byte(page))
 			return true

@@ -11,13 +11,11 @@ import (
 	"os"
 	"slices"
 
-	digest "github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
+	"github.com/rye-build/rye/cas/oci/spec"
 	"github.com/rye-build/rye/cas/oci/spool"
 	"github.com/rye-build/rye/cas/osfile"
 )
@@ -30,7 +28,7 @@ type Image struct {
 	Manifest *format.Manifest
 
 	place *Place
-	self  ocispec.Descriptor
+	self  spec.Descriptor
 }
 
 // Reference names the image by its digest.
@@ -50,7 +48,7 @@ func (p *Place) Look(ctx context.Context, name string) (*Image, error) {
 	if m.Manifest, err = format.ParseManifest(b); err != nil {
 		return nil, p.about(name, err)
 	}
-	m.ID, m.self = m.Manifest.Document.Digest, format.Blob(ocispec.MediaTypeImageManifest, b)
+	m.ID, m.self = m.Manifest.Document.Digest, format.Blob(spec.ManifestType, b)
 	return m, nil
 }
 
@@ -59,7 +57,7 @@ func (p *Place) manifest(ctx context.Context, name string) (b []byte, err error)
 	byDigest := format.ValidDigest(name)
 	ask := func(at place) (err error) {
 		if b, err = at.manifest(ctx, name); err == nil && byDigest && format.Sum(b) != name {
-			err = damaged(ocispec.Descriptor{Digest: digest.Digest(name)}, "found "+format.Sum(b))
+			err = damaged(spec.Descriptor{Digest: name}, "found "+format.Sum(b))
 		}
 		return err
 	}
@@ -330,7 +328,7 @@ func (f *fetching) while(ctx context.Context, file *os.File, try func(from place
 }
 
 // rest fetches what the file lacks, and hashes all of it.
-func (f *fetching) rest(ctx context.Context, file *os.File, from place, d ocispec.Descriptor) error {
+func (f *fetching) rest(ctx context.Context, file *os.File, from place, d spec.Descriptor) error {
 	h := sha256.New()
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -367,7 +365,7 @@ func (f *fetching) rest(ctx context.Context, file *os.File, from place, d ocispe
 			return damaged(d, fmt.Sprintf("more than %d bytes", d.Size))
 		}
 	}
-	if found := "sha256:" + hex.EncodeToString(h.Sum(nil)); found != d.Digest.String() {
+	if found := "sha256:" + hex.EncodeToString(h.Sum(nil)); found != d.Digest {
 		return damaged(d, "found "+found)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,28 +12,21 @@ import (
 	"sync"
 	"sync/atomic"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/errdef"
-	"oras.land/oras-go/v2/registry"
-	"oras.land/oras-go/v2/registry/remote"
-	"oras.land/oras-go/v2/registry/remote/auth"
-
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci/format"
 	"github.com/rye-build/rye/cas/oci/guard"
+	"github.com/rye-build/rye/cas/oci/remote"
+	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 const (
-	pageSize     = 1000     // of a list of tags, where the registry has pages
-	maxPages     = 100      // of a list of tags or referrers
 	maxReferrers = 16 << 20 // bytes that the list for one manifest says of them
 	maxTags      = 100_000
 )
 
 // A repository is one of a registry.
 type repository struct {
-	ref    registry.Reference
-	client *auth.Client
+	host   string // as references name it
 	remote *remote.Repository
 
 	told atomic.Pointer[Credential] // nil or zero: none
@@ -48,20 +40,17 @@ func newRepository(r Reference, o *Options) (*repository, error) {
 		return nil, fault.New(fault.Offline, "%s: the network is off", r.Repository()).On("reference", r.String())
 	}
 	g := &guard.Guard{Next: o.Transport, Plain: o.PlainHTTP, Stall: o.stall}
-	c := &auth.Client{Client: &http.Client{Transport: g, CheckRedirect: guard.Follow}, Cache: auth.NewCache(), ClientID: "rye",
-		Header: http.Header{"User-Agent": {"rye"}}}
-	at := &repository{ref: registry.Reference{Registry: r.Host, Repository: r.Name}, client: c}
-	c.Credential = func(ctx context.Context, host string) (auth.Credential, error) {
-		// Only for the registry itself: what it redirects to asks in vain. docker.io has another name on the network.
-		if o.Credential == nil || !strings.EqualFold(host, at.ref.Host()) {
-			return auth.EmptyCredential, nil
-		}
-		found, err := o.Credential(ctx, r.Host)
-		at.told.Store(&found)
-		return auth.Credential{Username: found.User, Password: found.Password, RefreshToken: found.Token}, err
+	at := &repository{host: r.Host, remote: &remote.Repository{Host: r.Host, Name: r.Name, HTTP: &http.Client{Transport: g, CheckRedirect: guard.Follow}}}
+	if r.Host == "docker.io" {
+		at.remote.Host = "registry-1.docker.io" // on the network
 	}
-	at.remote = &remote.Repository{Client: c, Reference: at.ref, SkipReferrersGC: true, MaxMetadataBytes: format.MaxManifest,
-		TagListPageSize: pageSize, TagListMaxPages: maxPages, ReferrerListMaxPages: maxPages}
+	if o.Credential != nil {
+		at.remote.Credential = func(ctx context.Context) (remote.Credential, error) {
+			found, err := o.Credential(ctx, r.Host)
+			at.told.Store(&found)
+			return remote.Credential(found), err
+		}
+	}
 	at.probed = !o.PlainHTTP && !guard.Loopback(r.Host)
 	return at, nil
 }
@@ -85,7 +74,7 @@ func (r *repository) denied(f *fault.Error) {
 		}
 	}
 	f.Hint = nil
-	f.Try("rye auth set "+Scheme+r.ref.Registry, "rye docs oci")
+	f.Try("rye auth set "+Scheme+r.host, "rye docs oci")
 }
 
 // ready finds out whether the server speaks TLS, where it needn't.
@@ -95,11 +84,11 @@ func (r *repository) ready(ctx context.Context) error {
 	if r.probed {
 		return nil
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.ref.Host()+"/v2/", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.remote.Host+"/v2/", nil)
 	if err != nil {
 		return err
 	}
-	resp, err := r.client.Client.Do(req)
+	resp, err := r.remote.HTTP.Do(req)
 	if err == nil {
 		resp.Body.Close()
 	}
@@ -113,30 +102,16 @@ func (r *repository) ready(ctx context.Context) error {
 	return err
 }
 
-// request makes a request about the repository.
-func (r *repository) request(ctx context.Context, method, path string) (*http.Request, error) {
-	scheme := "https"
-	if r.remote.PlainHTTP {
-		scheme = "http"
-	}
-	ctx = auth.AppendRepositoryScope(ctx, r.ref, auth.ActionPull)
-	return http.NewRequestWithContext(ctx, method, scheme+"://"+r.ref.Host()+"/v2/"+r.ref.Repository+path, nil)
-}
-
-// accepted are the manifests that a registry may answer with: all, so that it is said what they are.
-var accepted = []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, "application/vnd.docker.distribution.manifest.v2+json",
-	"application/vnd.docker.distribution.manifest.list.v2+json"}
-
 func (r *repository) manifest(ctx context.Context, name string) ([]byte, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	req, err := r.request(ctx, http.MethodGet, "/manifests/"+name)
+	req, err := r.remote.Request(ctx, http.MethodGet, "/manifests/"+name, nil)
 	if err != nil {
 		return nil, err
 	}
-	req.Header["Accept"] = accepted
-	resp, err := r.client.Do(req)
+	req.Header["Accept"] = remote.Accepted
+	resp, err := r.remote.Do(req, remote.Pull)
 	if err != nil {
 		return nil, err
 	}
@@ -160,15 +135,15 @@ func answer(resp *http.Response, what string) error {
 }
 
 // has asks by HEAD. A blob of another size is none: a push then sends it.
-func (r *repository) has(ctx context.Context, d ocispec.Descriptor) (bool, error) {
+func (r *repository) has(ctx context.Context, d spec.Descriptor) (bool, error) {
 	if err := r.ready(ctx); err != nil {
 		return false, err
 	}
-	req, err := r.request(ctx, http.MethodHead, "/blobs/"+d.Digest.String())
+	req, err := r.remote.Request(ctx, http.MethodHead, "/blobs/"+d.Digest, nil)
 	if err != nil {
 		return false, err
 	}
-	resp, err := r.client.Do(req)
+	resp, err := r.remote.Do(req, remote.Pull)
 	if err != nil {
 		return false, err
 	}
@@ -179,14 +154,14 @@ func (r *repository) has(ctx context.Context, d ocispec.Descriptor) (bool, error
 	case http.StatusNotFound:
 		return false, nil
 	}
-	return false, answer(resp, d.Digest.String())
+	return false, answer(resp, d.Digest)
 }
 
-func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64) (io.ReadCloser, int64, error) {
+func (r *repository) open(ctx context.Context, d spec.Descriptor, from int64) (io.ReadCloser, int64, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, 0, err
 	}
-	req, err := r.request(ctx, http.MethodGet, "/blobs/"+d.Digest.String())
+	req, err := r.remote.Request(ctx, http.MethodGet, "/blobs/"+d.Digest, nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -194,7 +169,7 @@ func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64)
 	if from > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
-	resp, err := r.client.Do(req)
+	resp, err := r.remote.Do(req, remote.Pull)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -214,34 +189,31 @@ func (r *repository) open(ctx context.Context, d ocispec.Descriptor, from int64)
 		return r.open(ctx, d, 0)
 	}
 	defer resp.Body.Close()
-	return nil, 0, answer(resp, d.Digest.String())
+	return nil, 0, answer(resp, d.Digest)
 }
 
-func (r *repository) put(ctx context.Context, d ocispec.Descriptor, b []byte) error {
+func (r *repository) put(ctx context.Context, d spec.Descriptor, b []byte) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	return r.remote.Blobs().Push(ctx, d, bytes.NewReader(b))
+	return r.remote.PutBlob(ctx, d, b)
 }
 
-func (r *repository) putManifest(ctx context.Context, d ocispec.Descriptor, b []byte, tag string) error {
+func (r *repository) putManifest(ctx context.Context, d spec.Descriptor, b []byte, tag string) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	if tag == "" {
-		return r.remote.Manifests().Push(ctx, d, bytes.NewReader(b))
-	}
-	return r.remote.Manifests().PushReference(ctx, d, bytes.NewReader(b), tag)
+	return r.remote.PutManifest(ctx, d, b, tag)
 }
 
 var errEnough = errors.New("enough")
 
-func (r *repository) referrers(ctx context.Context, d ocispec.Descriptor) (all []ocispec.Descriptor, more bool, err error) {
+func (r *repository) referrers(ctx context.Context, d spec.Descriptor) (all []spec.Descriptor, more bool, err error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, false, err
 	}
 	left := maxReferrers
-	err = r.remote.Referrers(ctx, d, "", func(page []ocispec.Descriptor) error {
+	more, err = r.remote.Referrers(ctx, d.Digest, func(page []spec.Descriptor) error {
 		for _, d := range page {
 			left -= len(d.Digest) + len(d.ArtifactType) + len(d.MediaType) + 100
 			for name, text := range d.Annotations {
@@ -250,21 +222,21 @@ func (r *repository) referrers(ctx context.Context, d ocispec.Descriptor) (all [
 			if left < 0 {
 				return errEnough
 			}
-			all = append(all, ocispec.Descriptor{Digest: d.Digest, ArtifactType: d.ArtifactType})
+			all = append(all, spec.Descriptor{Digest: d.Digest, ArtifactType: d.ArtifactType})
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) || errors.Is(err, errdef.ErrTooManyPages) {
+	if errors.Is(err, errEnough) {
 		return all, true, nil
 	}
-	return all, false, err
+	return all, more, err
 }
 
 func (r *repository) tags(ctx context.Context) (all []string, err error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	err = r.remote.Tags(ctx, "", func(page []string) error {
+	err = r.remote.Tags(ctx, func(page []string) error {
 		if all = append(all, page...); len(all) > maxTags {
 			return fault.New(fault.Limit, "more than %d tags", maxTags)
 		}

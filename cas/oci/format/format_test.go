@@ -13,9 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -268,7 +267,7 @@ func TestUnpack(t *testing.T) {
 
 // FuzzParseAttachment: what is accepted is about the subject, and its parts keep to the limits.
 func FuzzParseAttachment(f *testing.F) {
-	subject := Blob(ocispec.MediaTypeImageManifest, []byte("m"))
+	subject := Blob(spec.ManifestType, []byte("m"))
 	b, err := (&Attachment{Type: SignaturesType, Parts: []Part{{SignaturesType, "manifest.yaml.sig", []byte("line\n")}, {"x", "", nil}}}).Append(nil, subject)
 	if err != nil {
 		f.Fatal(err)
@@ -287,7 +286,7 @@ func FuzzParseAttachment(f *testing.F) {
 			t.Errorf("%+v, %+v", a, at)
 		}
 		for _, d := range at {
-			if d.Size < 0 || d.Size > maxAttached || d.MediaType == SignaturesType && d.Size > maxSigned || !ValidDigest(d.Digest.String()) {
+			if d.Size < 0 || d.Size > maxAttached || d.MediaType == SignaturesType && d.Size > maxSigned || !ValidDigest(d.Digest) {
 				t.Errorf("%+v", d)
 			}
 		}

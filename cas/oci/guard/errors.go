@@ -27,6 +27,19 @@ func (e *StatusError) Error() string {
 	return s
 }
 
+// An AnswerError is an answer that isn't what was asked for.
+type AnswerError struct {
+	Status int
+	Errors []Said
+}
+
+// Said is what a registry says of an error.
+type Said struct{ Code, Message string }
+
+func (e *AnswerError) Error() string {
+	return fmt.Sprintf("the registry answered %d %s", e.Status, http.StatusText(e.Status))
+}
+
 // A SlowError is a server from which too little comes.
 type SlowError struct{ After time.Duration }
 

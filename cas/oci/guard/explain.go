@@ -5,18 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"oras.land/oras-go/v2/errdef"
-	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/rye-build/rye/cas/fault"
 )
@@ -31,15 +27,13 @@ func Explain(err error) *fault.Error {
 		}
 		status   *StatusError
 		slow     *SlowError
-		answer   *errcode.ErrorResponse
+		answer   *AnswerError
 		dialled  *net.OpError
 		unproven *tls.CertificateVerificationError
 	)
 	switch {
 	case errors.As(err, &ours):
 		return fault.Of(ours)
-	case errors.Is(err, errdef.ErrNotFound):
-		return fault.New(fault.NotFound, "the manifest not found").From(fs.ErrNotExist)
 	case errors.As(err, &status):
 		f := fault.New(fault.Unavailable, "%s", status).On("status", status.Status)
 		if status.After > 0 {
@@ -53,8 +47,6 @@ func Explain(err error) *fault.Error {
 		return fault.New(fault.Timeout, "%s", slow)
 	case errors.As(err, &answer):
 		return refused(answer)
-	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return fault.New(fault.AuthRequired, "the registry wants a user and a password")
 	case errors.As(err, &unproven):
 		return fault.New(fault.Policy, "%s", fault.Clip(unproven.Error(), 300)).On("reason", "certificate").
 			Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
@@ -66,10 +58,6 @@ func Explain(err error) *fault.Error {
 		return fault.New(fault.Unavailable, "cannot connect: %s", innermost(err))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Registry, "the connection closed too early")
-	case errors.Is(err, errdef.ErrTooManyPages):
-		return fault.New(fault.Limit, "the list has too many pages")
-	case errors.Is(err, errdef.ErrSizeExceedsLimit):
-		return fault.New(fault.Limit, "the list is too long")
 	}
 	f := fault.Of(err)
 	if f.Code == fault.Unknown {
@@ -80,27 +68,25 @@ func Explain(err error) *fault.Error {
 
 // What may be an address stands in quotes, behind the method of a request or elsewhere.
 var (
-	request = regexp.MustCompile(`[A-Z][A-Za-z]+ "[^"]*[/?][^"]*": `)
-	address = regexp.MustCompile(`"[^"]*[/?][^"]*"`)
+	request = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Z][A-Za-z]+ "[^"]*[/?][^"]*": `) })
+	address = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"]*[/?][^"]*"`) })
 )
 
 // innermost is the text of an error without the addresses that it is about.
 func innermost(err error) string {
-	return fault.Clip(address.ReplaceAllString(request.ReplaceAllString(err.Error(), ""), "…"), 300)
+	return fault.Clip(address().ReplaceAllString(request().ReplaceAllString(err.Error(), ""), "…"), 300)
 }
 
 // maxAnswer is how much of what a registry says of an error is read.
 const maxAnswer = 8 << 10
 
 // Answer is the error of an answer that isn't what was asked for, with what the registry says of it.
-func Answer(resp *http.Response) error {
-	var body struct {
-		Errors errcode.Errors `json:"errors"`
-	}
+func Answer(resp *http.Response) *AnswerError {
+	var body struct{ Errors []Said }
 	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&body) != nil {
 		body.Errors = nil
 	}
-	return &errcode.ErrorResponse{Method: resp.Request.Method, URL: resp.Request.URL, StatusCode: resp.StatusCode, Errors: body.Errors}
+	return &AnswerError{resp.StatusCode, body.Errors}
 }
 
 // shown is a text of a registry without what a person doesn't see.
@@ -114,23 +100,23 @@ func shown(s string) string {
 }
 
 // refused says what an answer of a registry means.
-func refused(e *errcode.ErrorResponse) *fault.Error {
-	f := fault.New(fault.Registry, "the registry answered %d %s", e.StatusCode, http.StatusText(e.StatusCode)).On("status", e.StatusCode)
+func refused(e *AnswerError) *fault.Error {
+	f := fault.New(fault.Registry, "%s", e).On("status", e.Status)
 	var said []string
 	for _, one := range e.Errors {
 		said = append(said, fault.Clip(shown(one.Code+": "+one.Message), 200))
 	}
 	f.List(said...)
 	switch {
-	case e.StatusCode == http.StatusUnauthorized:
+	case e.Status == http.StatusUnauthorized:
 		f.Code = fault.AuthRequired
 		f.Try("rye docs oci")
-	case e.StatusCode == http.StatusForbidden:
+	case e.Status == http.StatusForbidden:
 		f.Code = fault.AuthFailed
 		f.Try("rye docs oci")
-	case e.StatusCode == http.StatusNotFound:
+	case e.Status == http.StatusNotFound:
 		f.Code = fault.NotFound
-	case e.StatusCode >= 500:
+	case e.Status >= 500:
 		f.Code = fault.Unavailable
 	}
 	return f

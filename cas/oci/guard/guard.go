@@ -76,9 +76,9 @@ func closeBody(req *http.Request) {
 
 // left reports whether redirects have led a request away from where it was first sent.
 func left(req *http.Request) bool {
-	here := origin(req.URL)
+	here := Origin(req.URL)
 	for r := req.Response; r != nil && r.Request != nil; r = r.Request.Response {
-		if origin(r.Request.URL) != here {
+		if Origin(r.Request.URL) != here {
 			return true
 		}
 	}
@@ -176,11 +176,12 @@ func Loopback(host string) bool {
 	return err == nil && ip.IsLoopback() || host == "localhost"
 }
 
-// origin is where credentials may be sent.
-func origin(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+// Origin is where credentials may be sent.
+func Origin(u *url.URL) string {
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + Port(u)
+}
+
+// Port is that of an address, or of its scheme.
+func Port(u *url.URL) string {
+	return cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme])
 }

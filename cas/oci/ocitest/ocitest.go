@@ -15,10 +15,8 @@ import (
 	"sync"
 	"testing"
 
-	digest "github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/rye-build/rye/cas/oci/format"
+	"github.com/rye-build/rye/cas/oci/spec"
 )
 
 // A Registry keeps one repository, acme/deploy, in memory. What it does wrong is said by Cue.
@@ -185,9 +183,9 @@ func (d *Registry) manifest(w http.ResponseWriter, r *http.Request, name string)
 		if !format.ValidDigest(name) {
 			d.Tags[name] = format.Sum(b)
 		}
-		var in ocispec.Manifest
+		var in spec.Manifest
 		if json.Unmarshal(b, &in); d.Referrers && in.Subject != nil {
-			w.Header().Set("OCI-Subject", in.Subject.Digest.String())
+			w.Header().Set("OCI-Subject", in.Subject.Digest)
 		}
 		w.Header().Set("Docker-Content-Digest", format.Sum(b))
 		w.WriteHeader(http.StatusCreated)
@@ -219,7 +217,7 @@ func (d *Registry) manifest(w http.ResponseWriter, r *http.Request, name string)
 func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
+	index := spec.Index{MediaType: spec.IndexType, Manifests: []spec.Descriptor{}}
 	for _, name := range slices.Sorted(maps.Keys(d.Manifests)) {
 		if name <= r.URL.Query().Get("last") {
 			continue
@@ -228,14 +226,14 @@ func (d *Registry) refer(w http.ResponseWriter, r *http.Request, subject string)
 			w.Header().Set("Link", fmt.Sprintf(`</v2/acme/deploy/referrers/%s?last=%s>; rel="next"`, subject, index.Manifests[n-1].Digest))
 			break
 		}
-		var in ocispec.Manifest
-		if b := d.Manifests[name]; json.Unmarshal(b, &in) == nil && in.Subject != nil && in.Subject.Digest.String() == subject {
-			e := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.Digest(name), Size: int64(len(b))}
+		var in spec.Manifest
+		if b := d.Manifests[name]; json.Unmarshal(b, &in) == nil && in.Subject != nil && in.Subject.Digest == subject {
+			e := spec.Descriptor{MediaType: spec.ManifestType, Digest: name, Size: int64(len(b))}
 			e.ArtifactType = in.ArtifactType
 			index.Manifests = append(index.Manifests, e)
 		}
 	}
-	w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+	w.Header().Set("Content-Type", spec.IndexType)
 	var b bytes.Buffer
 	json.NewEncoder(&b).Encode(index)
 	w.Write(b.Bytes())
