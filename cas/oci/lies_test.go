@@ -44,18 +44,18 @@ func TestLies(t *testing.T) {
 		code  fault.Code
 		text  string
 	}{
-		"a page of HTML": {"/tags/", text("<html>"), fault.Registry, "invalid answer: failed to decode response: invalid character"},
+		"a page of HTML": {"/tags/", text("<html>"), fault.Registry, "invalid answer: it can't be decoded: invalid character"},
 		"HTML elsewhere": {"/tags/", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL+"/?signature=canary", http.StatusFound)
-		}, fault.Registry, "invalid answer: failed to decode response"},
+		}, fault.Registry, "invalid answer: it can't be decoded"},
 		"pages without end": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link", `</v2/acme/deploy/tags/list?last=x>; rel="next"`), fault.Limit, "the list has too many pages"},
 		"pages elsewhere": {"/tags/", text(`{"tags":["1.0.0"]}`, "Link", "<"+elsewhere.URL+`/x?signature=canary>; rel="next"`),
-			fault.Registry, "invalid answer: invalid next link …: not the same origin as …"},
+			fault.Registry, "invalid answer: the next page … is not on the server of …"},
 		"a broken redirect":       {"/tags/", text("", "Location", "http://[canary?"), fault.Registry, "the connection closed too early"},
 		"too many tags":           {"/tags/", text(`{"tags":["x"` + strings.Repeat(`,"x"`, maxTags) + `]}`), fault.Limit, "more than 100000 tags"},
-		"referrers of HTML":       {"/referrers/", text("<html>", index...), fault.Registry, "invalid answer: failed to decode response"},
-		"a token service inside":  {"/tags/", challenge(`Bearer realm="http://169.254.169.254/?x=canary"`), fault.Registry, `bearer realm host "169.254.169.254" is a loopback`},
-		"a token service of disk": {"/tags/", challenge(`Bearer realm="file:///canary"`), fault.Registry, "unsupported scheme"},
+		"referrers of HTML":       {"/referrers/", text("<html>", index...), fault.Registry, "invalid answer: it can't be decoded"},
+		"a token service inside":  {"/tags/", challenge(`Bearer realm="http://169.254.169.254/?x=canary"`), fault.Registry, `the token service "169.254.169.254" is at an address of this machine`},
+		"a token service of disk": {"/tags/", challenge(`Bearer realm="file:///canary"`), fault.Registry, "has the scheme"},
 		"an odd challenge":        {"/tags/", challenge(`Negotiate canary`), fault.AuthRequired, "401"},
 		"an absurd wait": {"/tags/", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "99999999999999999999")

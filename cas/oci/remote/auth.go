@@ -128,7 +128,7 @@ func (r *Repository) answer(req *http.Request, scheme string, params map[string]
 	var answer string
 	switch {
 	case scheme == basic && err != nil:
-		return "", fmt.Errorf("failed to resolve credential: %w", err)
+		return "", fmt.Errorf("the credential can't be read: %w", err)
 	case err != nil:
 		return "", err
 	case scheme == bearer:
@@ -140,7 +140,7 @@ func (r *Repository) answer(req *http.Request, scheme string, params map[string]
 	case c == Credential{}:
 		return "", fault.New(fault.AuthRequired, "the registry wants a user and a password")
 	case c.User == "" || c.Password == "":
-		return "", errors.New("missing username or password for basic auth")
+		return "", errors.New("the user or the password is missing")
 	default:
 		answer = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.User+":"+c.Password))
 	}

@@ -96,8 +96,8 @@ func TestBasic(t *testing.T) {
 		"wrong": {Credential{User: "me", Password: "y"}, "401", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a Basic bWU6eQ==",
 			"GET /v2/acme/deploy/a Basic bWU6eQ==", "GET /v2/acme/deploy/a Basic bWU6eQ=="}},
 		"none":        {Credential{}, "the registry wants a user and a password", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
-		"no password": {Credential{User: "me"}, "missing username or password for basic auth", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
-		"a token":     {Credential{Token: "t"}, "missing username or password for basic auth", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
+		"no password": {Credential{User: "me"}, "the user or the password is missing", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
+		"a token":     {Credential{Token: "t"}, "the user or the password is missing", []string{"GET /v2/acme/deploy/a", "GET /v2/acme/deploy/a"}},
 	} {
 		g := newGate(t, `Basic realm="URL/token"`)
 		g.pass = []string{"Basic bWU6eA=="}
@@ -120,7 +120,7 @@ func TestBasic(t *testing.T) {
 // TestCredentialError: if credentials can't be found, the request ends with that.
 func TestCredentialError(t *testing.T) {
 	t.Parallel()
-	for challenge, want := range map[string]string{`Basic realm="x"`: "failed to resolve credential: no", `Bearer realm="URL/token"`: "no"} {
+	for challenge, want := range map[string]string{`Basic realm="x"`: "the credential can't be read: no", `Bearer realm="URL/token"`: "no"} {
 		g := newGate(t, challenge)
 		r := g.repository(Credential{})
 		r.Credential = func(context.Context) (Credential, error) { return Credential{}, errors.New("no") }
@@ -269,17 +269,17 @@ func TestTokenLies(t *testing.T) {
 		token      http.HandlerFunc
 		want       string
 	}{
-		"HTML":                    {me, text("<html>"), "failed to decode response: invalid character"},
-		"nothing":                 {me, text(""), "failed to decode response: EOF"},
-		"no token":                {me, text("{}"), "empty token returned"},
-		"no token of OAuth":       {identity, text(`{"token":"t"}`), "empty token returned"},
-		"a list":                  {identity, text(`[]`), "failed to decode response: json"},
-		"too long":                {me, text(`{"token":"` + strings.Repeat("x", maxToken) + `"}`), "failed to decode response: unexpected EOF"},
+		"HTML":                    {me, text("<html>"), "it can't be decoded: invalid character"},
+		"nothing":                 {me, text(""), "it can't be decoded: EOF"},
+		"no token":                {me, text("{}"), "the token is empty"},
+		"no token of OAuth":       {identity, text(`{"token":"t"}`), "the token is empty"},
+		"a list":                  {identity, text(`[]`), "it can't be decoded: json"},
+		"too long":                {me, text(`{"token":"` + strings.Repeat("x", maxToken) + `"}`), "it can't be decoded: unexpected EOF"},
 		"refuses":                 {me, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, "the registry answered 403 Forbidden"},
-		"a redirect, with a body": {identity, to(http.StatusTemporaryRedirect, elsewhere.URL), "refusing to resend a token request body to another origin"},
-		"a redirect for good":     {identity, to(http.StatusPermanentRedirect, elsewhere.URL), "refusing to resend a token request body to another origin"},
-		"a redirect inside":       {me, to(http.StatusFound, named), `redirect of token request rejected: bearer realm host "localhost" resolves to `},
-		"a redirect to a file":    {me, to(http.StatusFound, "file:///etc/passwd"), `redirect of token request rejected: bearer realm "file:///etc/passwd" uses unsupported scheme`},
+		"a redirect, with a body": {identity, to(http.StatusTemporaryRedirect, elsewhere.URL), "a token request with a credential is not sent to another server"},
+		"a redirect for good":     {identity, to(http.StatusPermanentRedirect, elsewhere.URL), "a token request with a credential is not sent to another server"},
+		"a redirect inside":       {me, to(http.StatusFound, named), `the token service redirects: the token service "localhost" is at `},
+		"a redirect to a file":    {me, to(http.StatusFound, "file:///etc/passwd"), `the token service redirects: the token service "file:///etc/passwd" has the scheme`},
 		"redirects":               {me, to(http.StatusFound, "/token"), "more than 5 redirects"},
 	} {
 		g := newGate(t, `Bearer realm="URL/token"`)
@@ -349,9 +349,9 @@ func TestElsewhere(t *testing.T) {
 func TestRealm(t *testing.T) {
 	t.Parallel()
 	for realm, want := range map[string]string{
-		"": "", "https://127.0.0.1/": "loopback", "https://10.1.2.3/t": "private", "https://[::ffff:10.0.0.1]/": "private", "https://169.254.169.254/": "link-local",
-		"https://100.100.100.200/": "carrier-grade", "https://0.0.0.0/": "unspecified", "https://[fe80::1]/": "link-local", "https://192.0.2.1/t": "", "https://localhost/": "resolves to",
-		"http://192.0.2.1/": "over https", "ftp://192.0.2.1/": "unsupported scheme", "/token": "unsupported scheme", "https://%zz/": "failed to parse",
+		"": "", "https://127.0.0.1/": "of its networks", "https://10.1.2.3/t": "of its networks", "https://[::ffff:10.0.0.1]/": "of its networks", "https://169.254.169.254/": "of its networks",
+		"https://100.100.100.200/": "of its networks", "https://0.0.0.0/": "of its networks", "https://[fe80::1]/": "of its networks", "https://192.0.2.1/t": "", "https://localhost/": "of its networks",
+		"http://192.0.2.1/": "without https", "ftp://192.0.2.1/": "has the scheme", "/token": "has the scheme", "https://%zz/": "invalid address",
 		"https://R.invalid/": "", "https://other.invalid/": "",
 	} {
 		err := checkRealm(t.Context(), realm, &url.URL{Scheme: "https", Host: "r.invalid:5000"})

@@ -88,12 +88,12 @@ func referrers(resp *http.Response, take func([]spec.Descriptor) error) error {
 		if len(err.Errors) == 1 && err.Errors[0].Code == "NAME_UNKNOWN" { // says nothing about the API
 			return err
 		}
-		return fmt.Errorf("failed to query referrers API: %w", errUnsupported)
+		return fmt.Errorf("the registry has no list of referrers: %w", errUnsupported)
 	default:
 		return guard.Answer(resp)
 	}
 	if kind := resp.Header.Get("Content-Type"); kind != spec.IndexType {
-		return fmt.Errorf("unknown content returned (%s), expecting image index: %w", kind, errUnsupported)
+		return fmt.Errorf("the list of referrers is of type %s: %w", kind, errUnsupported)
 	}
 	var page spec.Index
 	if err := decode(resp.Body, maxPage, &page); err != nil || len(page.Manifests) == 0 {
@@ -105,7 +105,7 @@ func referrers(resp *http.Response, take func([]spec.Descriptor) error) error {
 // decode reads JSON, and of what is longer a part.
 func decode(r io.Reader, most int64, v any) error {
 	if err := json.NewDecoder(io.LimitReader(r, most)).Decode(v); err != nil {
-		return fmt.Errorf("failed to decode response: %w", err)
+		return fmt.Errorf("it can't be decoded: %w", err)
 	}
 	return nil
 }
@@ -147,18 +147,18 @@ func follow(from *url.URL, link string) (*url.URL, error) {
 	}
 	rest, ok := strings.CutPrefix(link, "<")
 	if !ok {
-		return nil, fmt.Errorf("invalid next link %q: missing '<'", link)
+		return nil, fmt.Errorf("the link %q to the next page doesn't begin with <", link)
 	}
 	to, _, ok := strings.Cut(rest, ">")
 	if !ok {
-		return nil, fmt.Errorf("invalid next link %q: missing '>'", link)
+		return nil, fmt.Errorf("the link %q to the next page has no >", link)
 	}
 	next, err := from.Parse(to)
 	if err != nil {
 		return nil, err
 	}
 	if guard.Origin(next) != guard.Origin(from) {
-		return nil, fmt.Errorf("invalid next link %q: not the same origin as %q", to, from)
+		return nil, fmt.Errorf("the next page %q is not on the server of %q", to, from)
 	}
 	return next, nil
 }
@@ -188,7 +188,7 @@ func (r *Repository) listed(ctx context.Context, subject string) ([]spec.Descrip
 	}
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
-		return nil, fmt.Errorf("invalid response `Content-Type` header; %w", err)
+		return nil, fmt.Errorf("invalid Content-Type: %w", err)
 	}
 	if kind != spec.IndexType {
 		return nil, nil
@@ -201,14 +201,14 @@ func (r *Repository) listed(ctx context.Context, subject string) ([]spec.Descrip
 		return nil, nil
 	}
 	if said := resp.Header.Get("Docker-Content-Digest"); err == nil && format.ValidDigest(said) && format.Sum(b) != said {
-		err = errors.New("mismatched digest")
+		err = errors.New("the digest is another one")
 	}
 	var list spec.Index
 	if err == nil {
 		err = json.Unmarshal(b, &list)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("failed to decode referrers index from referrers tag %s: %w", tagOf(subject), err)
+		return nil, fmt.Errorf("the list under the tag %s can't be decoded: %w", tagOf(subject), err)
 	}
 	return list.Manifests, nil
 }
@@ -217,13 +217,13 @@ func (r *Repository) listed(ctx context.Context, subject string) ([]spec.Descrip
 func referrer(d spec.Descriptor, b []byte) (entry spec.Descriptor, subject string, err error) {
 	var in spec.Manifest
 	if err := json.Unmarshal(b, &in); err != nil {
-		return d, "", fmt.Errorf("failed to decode manifest: %s: %s: %w", d.Digest, d.MediaType, err)
+		return d, "", fmt.Errorf("the manifest %s of type %s can't be decoded: %w", d.Digest, d.MediaType, err)
 	}
 	if in.Subject == nil {
 		return d, "", nil
 	}
 	if !format.ValidDigest(in.Subject.Digest) {
-		return d, "", fmt.Errorf("failed to build referrers tag for %s: invalid digest", in.Subject.Digest)
+		return d, "", fmt.Errorf("the subject %s is not a valid digest", in.Subject.Digest)
 	}
 	if d.ArtifactType = in.ArtifactType; d.ArtifactType == "" {
 		d.ArtifactType = in.Config.MediaType
@@ -263,7 +263,7 @@ func (r *Repository) list(ctx context.Context, entry spec.Descriptor, subject st
 		return err
 	}
 	if err := r.putManifest(ctx, format.Blob(spec.IndexType, text), text, tagOf(subject)); err != nil {
-		return fmt.Errorf("failed to push referrers index tagged by %s: %w", tagOf(subject), err)
+		return fmt.Errorf("the list under the tag %s can't be written: %w", tagOf(subject), err)
 	}
 	return nil
 }

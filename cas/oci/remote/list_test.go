@@ -138,9 +138,9 @@ func TestPutWrong(t *testing.T) {
 	}{
 		"refused":          {says(http.StatusBadRequest), says(http.StatusNotFound), "the registry answered 400 Bad Request"},
 		"only accepted":    {says(http.StatusAccepted), says(http.StatusNotFound), "the registry answered 202 Accepted"},
-		"another digest":   {says(http.StatusCreated, "Docker-Content-Digest", subject), says(http.StatusNotFound), "digest mismatch in Docker-Content-Digest"},
-		"no digest":        {says(http.StatusCreated, "Docker-Content-Digest", "x"), says(http.StatusNotFound), "invalid response header: `Docker-Content-Digest: x`"},
-		"no list to write": {says(http.StatusCreated), says(http.StatusNotFound), "failed to push referrers index tagged by " + tagOf(subject) + ": the registry answered 404"},
+		"another digest":   {says(http.StatusCreated, "Docker-Content-Digest", subject), says(http.StatusNotFound), "the registry has stored"},
+		"no digest":        {says(http.StatusCreated, "Docker-Content-Digest", "x"), says(http.StatusNotFound), "invalid Docker-Content-Digest: x"},
+		"no list to write": {says(http.StatusCreated), says(http.StatusNotFound), "the list under the tag " + tagOf(subject) + " can't be written: the registry answered 404"},
 		"no list to read":  {says(http.StatusCreated), says(http.StatusForbidden), "the registry answered 403 Forbidden"},
 	} {
 		r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/manifests/": c.manifests, "/v2/acme/deploy/manifests/" + tagOf(subject): c.list})
@@ -149,7 +149,7 @@ func TestPutWrong(t *testing.T) {
 		}
 	}
 	r := answers(t, map[string]http.HandlerFunc{"/": says(http.StatusCreated)})
-	for text, want := range map[string]string{`{`: "failed to decode manifest", `{"subject":{"digest":"sha256:../x"}}`: "failed to build referrers tag"} {
+	for text, want := range map[string]string{`{`: "the manifest ", `{"subject":{"digest":"sha256:../x"}}`: "the subject "} {
 		if err := r.PutManifest(t.Context(), format.Blob(spec.ManifestType, []byte(text)), []byte(text), ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -165,7 +165,7 @@ func TestPutWrong(t *testing.T) {
 	}{
 		"refused":     {says(http.StatusBadRequest), nil, "the registry answered 400 Bad Request"},
 		"no location": {says(http.StatusAccepted), nil, "no Location header"},
-		"elsewhere":   {says(http.StatusAccepted, "Location", "http://localhost/up"), nil, "is on a different host than the registry"},
+		"elsewhere":   {says(http.StatusAccepted, "Location", "http://localhost/up"), nil, "not at the registry"},
 		"in the end":  {says(http.StatusAccepted, "Location", "/up?a=b"), says(http.StatusAccepted), "the registry answered 202 Accepted"},
 		"": {says(http.StatusAccepted, "Location", "/up?a=b"), func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.RawQuery == "a=b&digest="+url.QueryEscape(format.Sum(blob)) && r.ContentLength == 4 && r.Header.Get("Content-Type") == "application/octet-stream" {
@@ -217,7 +217,7 @@ func TestFollow(t *testing.T) {
 	from := &url.URL{Scheme: "https", Host: "h:5000", Path: "/v2/a/tags/list", RawQuery: "n=1"}
 	for link, want := range map[string]string{
 		"": "", `</v2/a/tags/list?last=x>; rel="next"`: "https://h:5000/v2/a/tags/list?last=x", `<?last=x>`: "https://h:5000/v2/a/tags/list?last=x", `<https://H:5000/x>`: "https://H:5000/x",
-		`/x>`: "missing '<'", `</x`: "missing '>'", `<http://h:5000/>`: "not the same origin", `<//i/x>`: "not the same origin", `<https://h/x>`: "not the same origin", `<http://[>`: "missing",
+		`/x>`: "begin with <", `</x`: "has no >", `<http://h:5000/>`: "not on the server of", `<//i/x>`: "not on the server of", `<https://h/x>`: "not on the server of", `<http://[>`: "missing",
 	} {
 		next, err := follow(from, link)
 		switch {
@@ -257,9 +257,9 @@ func TestListed(t *testing.T) {
 		"the subject":    {spec.IndexType, subject, string(self), ""},
 		"an image":       {spec.ManifestType, "", `{"manifests":[{"digest":"x"}]}`, ""},
 		"a list":         {spec.IndexType + "; charset=utf-8", format.Sum([]byte(`{"manifests":[{"digest":"x"}]}`)), `{"manifests":[{"digest":"x"}]}`, "x"},
-		"of no type":     {";", "", "{}", "invalid response `Content-Type` header"},
-		"HTML":           {spec.IndexType, "", "<html>", "failed to decode referrers index from referrers tag " + tagOf(subject) + ": invalid character"},
-		"another digest": {spec.IndexType, subject, "{}", "mismatched digest"},
+		"of no type":     {";", "", "{}", "invalid Content-Type: "},
+		"HTML":           {spec.IndexType, "", "<html>", "the list under the tag " + tagOf(subject) + " can't be decoded: invalid character"},
+		"another digest": {spec.IndexType, subject, "{}", "the digest is another one"},
 		"too long":       {spec.IndexType, "", `{"x":"` + strings.Repeat("x", maxPage) + `"}`, "the list is too long"},
 	} {
 		r := answers(t, map[string]http.HandlerFunc{"/v2/acme/deploy/manifests/" + tagOf(subject): func(w http.ResponseWriter, _ *http.Request) {
@@ -301,10 +301,10 @@ func TestReferrersAPI(t *testing.T) {
 	}{
 		{http.StatusNotFound, "", `{"errors":[{"code":"NAME_UNKNOWN","message":"m"}]}`, "the registry answered 404 Not Found", unknown},
 		{http.StatusForbidden, "", `{"status":500}`, "the registry answered 403 Forbidden", unknown},
-		{http.StatusOK, spec.IndexType, `[]`, "failed to decode response", unknown},
+		{http.StatusOK, spec.IndexType, `[]`, "it can't be decoded", unknown},
 		{http.StatusOK, spec.IndexType, `{"manifests":[{"digest":"x"}]}`, "", byAPI},
-		{http.StatusNotFound, "", `{"errors":[{"code":"NAME_UNKNOWN"},{"code":"X"}]}`, "failed to query referrers API: unsupported", byAPI},
-		{http.StatusOK, "text/html", "<html>", "unknown content returned (text/html), expecting image index: unsupported", byAPI},
+		{http.StatusNotFound, "", `{"errors":[{"code":"NAME_UNKNOWN"},{"code":"X"}]}`, "the registry has no list of referrers: unsupported", byAPI},
+		{http.StatusOK, "text/html", "<html>", "the list of referrers is of type text/html: unsupported", byAPI},
 	} {
 		says(c.status, c.kind, c.body)
 		_, err := r.all(t.Context(), subject)

@@ -124,10 +124,10 @@ func uploadTo(begun *url.URL, resp *http.Response) (*url.URL, error) {
 		to.Host += ":443" // which some registries leave out
 	}
 	if to.Hostname() != begun.Hostname() || guard.Port(to) != guard.Port(begun) {
-		return nil, fmt.Errorf("blob upload Location %q is on a different host than the registry %q", to.Host, begun.Host)
+		return nil, fmt.Errorf("the upload goes on at %q, not at the registry %q", to.Host, begun.Host)
 	}
 	if begun.Scheme == "https" && to.Scheme != "https" {
-		return nil, fmt.Errorf("blob upload Location %q downgrades scheme from https", to.Host)
+		return nil, fmt.Errorf("the upload goes on at %q without https", to.Host)
 	}
 	return to, nil
 }
@@ -171,8 +171,8 @@ func (r *Repository) putManifest(ctx context.Context, d spec.Descriptor, b []byt
 	case found == "" || found == d.Digest:
 		return nil
 	case !format.ValidDigest(found):
-		return fmt.Errorf("invalid response header: `Docker-Content-Digest: %s`", found)
+		return fmt.Errorf("invalid Docker-Content-Digest: %s", found)
 	default:
-		return fmt.Errorf("invalid response; digest mismatch in Docker-Content-Digest: received %q when expecting %q", found, d.Digest)
+		return fmt.Errorf("the registry has stored %q, not %q", found, d.Digest)
 	}
 }

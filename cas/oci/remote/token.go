@@ -51,10 +51,10 @@ func (r *Repository) token(ctx context.Context, registry *url.URL, realm, servic
 	client := *r.HTTP
 	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if req.Body != nil && guard.Origin(req.URL) != guard.Origin(via[0].URL) {
-			return errors.New("refusing to resend a token request body to another origin")
+			return errors.New("a token request with a credential is not sent to another server")
 		}
 		if err := checkRealm(ctx, req.URL.String(), registry); err != nil {
-			return fmt.Errorf("redirect of token request rejected: %w", err)
+			return fmt.Errorf("the token service redirects: %w", err)
 		}
 		return r.HTTP.CheckRedirect(req, via)
 	}
@@ -79,7 +79,7 @@ func (r *Repository) token(ctx context.Context, registry *url.URL, realm, servic
 	if token := cmp.Or(out.AccessToken, out.Token); token != "" {
 		return token, nil
 	}
-	return "", errors.New("empty token returned")
+	return "", errors.New("the token is empty")
 }
 
 // shared is the address space of carriers, in which clouds have services of their own.
@@ -99,22 +99,22 @@ func checkRealm(ctx context.Context, realm string, registry *url.URL) error {
 	}
 	u, err := url.Parse(realm)
 	if err != nil {
-		return fmt.Errorf("failed to parse bearer realm %q: %w", realm, err)
+		return fmt.Errorf("the token service has an invalid address %q: %w", realm, err)
 	}
 	switch {
 	case u.Scheme == "http" && registry.Scheme == "https":
-		return fmt.Errorf("bearer realm %q uses http but registry was contacted over https", realm)
+		return fmt.Errorf("the token service %q is without https, and the registry is not", realm)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("bearer realm %q uses unsupported scheme %q", realm, u.Scheme)
+		return fmt.Errorf("the token service %q has the scheme %q", realm, u.Scheme)
 	}
-	const kinds = "a loopback, link-local, private, unspecified, or carrier-grade NAT address"
+	const kinds = "an address of this machine or of its networks"
 	host := u.Hostname()
 	if strings.EqualFold(host, registry.Hostname()) {
 		return nil
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		if internal(a) {
-			return fmt.Errorf("bearer realm host %q is %s", host, kinds)
+			return fmt.Errorf("the token service %q is at %s", host, kinds)
 		}
 		return nil
 	}
@@ -124,7 +124,7 @@ func checkRealm(ctx context.Context, realm string, registry *url.URL) error {
 	}
 	for _, one := range found {
 		if a, ok := netip.AddrFromSlice(one.IP); ok && internal(a) {
-			return fmt.Errorf("bearer realm host %q resolves to %s, %s", host, a.Unmap(), kinds)
+			return fmt.Errorf("the token service %q is at %s, %s", host, a.Unmap(), kinds)
 		}
 	}
 	return nil
