@@ -1,8 +1,8 @@
 // Package simple reads the YAML that most files have, at a tenth of what the reader of all YAML costs.
 //
-// That is blocks of key: value and of - value, values of one line, and lists of such in brackets. It gives up at anything
-// else, and at everything that a reader has to say something about: then the text is read again, by the other. So what it
-// returns is what the other would, and FuzzSimple of package parse holds it to that.
+// That is blocks of key: value and of - value, values of one line, and lists and mappings of such in brackets. It gives up
+// at anything else, and at everything that a reader has to say something about: then the text is read again, by the other.
+// So what it returns is what the other would, and FuzzSimple of package parse holds it to that.
 package simple
 
 import (
@@ -78,7 +78,7 @@ func (r *reader) at(off int) value.Pos {
 // key returns the end of the key that begins at an offset; 0 if no simple one does.
 func (r *reader) key(off int) int {
 	end := off
-	for end < len(r.text) && (letter(r.text[end]) || end > off && (digit(r.text[end]) || r.text[end] == '-' || r.text[end] == '.')) {
+	for end < len(r.text) && (letter(r.text[end]) || r.text[end] == '.' || end > off && (digit(r.text[end]) || r.text[end] == '-')) {
 		end++
 	}
 	rest := r.text[end:]
@@ -96,22 +96,27 @@ func (r *reader) mapping(indent, depth int) *value.Value {
 	v := &value.Value{Kind: value.Map, At: r.at(r.off)}
 	for r.indent == indent {
 		end := r.key(r.off)
-		if end == 0 || depth > maxNested || len(v.Map) == maxKeys {
+		if end == 0 || depth > maxNested {
 			return nil
 		}
-		e := value.Entry{Key: strings.Clone(r.text[r.off:end]), At: r.at(r.off)}
-		if v.Get(e.Key) != nil {
+		start, at := r.off, r.at(r.off)
+		if !add(v, at, r.text[start:end], r.value(end+1, indent, depth)) || r.indent > indent {
 			return nil
 		}
-		if e.Value = r.value(end+1, indent, depth); e.Value == nil || r.indent > indent {
-			return nil
-		}
-		v.Map = append(v.Map, e)
 	}
 	if len(v.Map) == 0 {
 		return nil
 	}
 	return v
+}
+
+// add adds an entry to a mapping, which has no such key yet.
+func add(v *value.Value, at value.Pos, key string, of *value.Value) bool {
+	if of == nil || len(v.Map) == maxKeys || v.Get(key) != nil {
+		return false
+	}
+	v.Map = append(v.Map, value.Entry{Key: strings.Clone(key), At: at, Value: of})
+	return true
 }
 
 // value reads what follows a key: the rest of its line, or the lines below it.
@@ -169,8 +174,8 @@ func (r *reader) inLine(off int) *value.Value {
 		if v, end := r.quoted(off); v != nil && r.end(end) {
 			return v
 		}
-	case '[':
-		if v, end := r.brackets(off); v != nil && r.end(end) {
+	case '[', '{':
+		if v, end := r.inBrackets(off, 0); v != nil && r.end(end) {
 			return v
 		}
 	default:
@@ -202,33 +207,70 @@ func (r *reader) quoted(off int) (*value.Value, int) {
 	return &value.Value{Kind: value.Text, At: r.at(off), Text: strings.Clone(r.text[off+1 : end])}, end + 1
 }
 
-// brackets reads a list in brackets, and returns where it ends.
-func (r *reader) brackets(off int) (*value.Value, int) {
-	list := &value.Value{Kind: value.List, At: r.at(off), Items: []*value.Value{}}
-	if off++; strings.HasPrefix(r.text[off:], "]") {
-		return list, off + 1
+// inBrackets reads a value in brackets, and they themselves, and returns where it ends. It is ASCII, so that what follows it
+// has a column.
+func (r *reader) inBrackets(off, depth int) (*value.Value, int) {
+	switch {
+	case off == len(r.text) || depth > maxNested:
+	case r.text[off] == '[':
+		list := &value.Value{Kind: value.List, At: r.at(off), Items: []*value.Value{}}
+		return r.each(list, off, ']', func(off int) int {
+			v, end := r.inBrackets(off, depth+1)
+			if v == nil {
+				return 0
+			}
+			list.Items = append(list.Items, v)
+			return end
+		})
+	case r.text[off] == '{':
+		v := &value.Value{Kind: value.Map, At: r.at(off), Map: []value.Entry{}}
+		return r.each(v, off, '}', func(off int) int {
+			key := r.key(off)
+			if key == 0 {
+				return 0
+			}
+			of, end := r.inBrackets(r.spaces(key+1), depth+1)
+			if !add(v, r.at(off), r.text[off:key], of) {
+				return 0
+			}
+			return end
+		})
+	case r.text[off] == '"' || r.text[off] == '\'':
+		if v, end := r.quoted(off); v != nil && ascii(v.Text) {
+			return v, end
+		}
+	case letter(r.text[off]) || digit(r.text[off]) || r.text[off] == '/' || r.text[off] == '.':
+		end := off + strings.IndexAny(r.text[off:]+"\n", ",[]{}#\"'\n")
+		text := r.text[off:end]
+		if strings.Contains(text, ": ") || text[len(text)-1] == ':' || text[len(text)-1] == ' ' || !ascii(text) {
+			break
+		}
+		return plain(r.at(off), text), end
 	}
-	for off < len(r.text) {
-		start, end := off, off
-		for end < len(r.text) && (letter(r.text[end]) || digit(r.text[end]) || r.text[end] == '-' && end > start || r.text[end] == '/' || r.text[end] == '.') {
-			end++
-		}
-		if end == start {
+	return nil, 0
+}
+
+// each calls read for where each of the values between the brackets of v begins; read returns where that one ends. It returns
+// v and its end.
+func (r *reader) each(v *value.Value, off int, closing byte, read func(off int) int) (*value.Value, int) {
+	if off++; off < len(r.text) && r.text[off] == closing {
+		return v, off + 1
+	}
+	for {
+		if off = read(off); off == 0 || off == len(r.text) {
 			return nil, 0
 		}
-		v := plain(r.at(start), r.text[start:end])
-		if v == nil {
-			return nil, 0
-		}
-		list.Items = append(list.Items, v)
-		switch rest := r.text[end:]; {
-		case strings.HasPrefix(rest, "]"):
-			return list, end + 1
+		switch rest := r.text[off:]; {
+		case rest[0] == closing:
+			return v, off + 1
 		case strings.HasPrefix(rest, ", "):
-			off = r.spaces(end + 1)
+			off = r.spaces(off + 1)
 		default:
 			return nil, 0
 		}
 	}
-	return nil, 0
+}
+
+func ascii(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r >= 0x80 }) < 0
 }
