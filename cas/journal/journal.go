@@ -89,8 +89,12 @@ type Tail struct {
 	torn bool // bytes of an incomplete write follow
 }
 
-// window is how much of the end of a journal is read to continue it. It holds several lines.
-const window = 2*MaxLine + 4096
+// window is how much of the end of a journal is read to continue it, if its last line isn't in the last bytes of it. It holds
+// several lines.
+const (
+	window = 2*MaxLine + 4096
+	near   = 16 << 10
+)
 
 // Append adds the lines that next returns for the journal's end, and syncs them together. When it returns nil they are on
 // disk with everything before them. On an error none of them is there, or the next writer takes them for its own. The
@@ -196,23 +200,46 @@ func (j *Journal) tail(f *os.File) (*Tail, error) {
 		return nil, err
 	}
 	size := info.Size()
-	from := max(0, size-window)
-	first, err := readAt(f, 0, min(size, MaxLine))
-	if err != nil {
+	if err := j.first(f, size); err != nil {
 		return nil, err
 	}
+	t, err := j.within(f, size, near)
+	if _, far := errors.AsType[*DamagedError](err); far && size > near {
+		return j.within(f, size, window)
+	}
+	return t, err
+}
+
+// first checks the first line.
+func (j *Journal) first(f *os.File, size int64) error {
+	for _, most := range []int64{1 << 10, MaxLine} {
+		b, err := readAt(f, 0, min(size, most))
+		if err != nil {
+			return err
+		}
+		line, _, whole := bytes.Cut(b, []byte("\n"))
+		if !whole && most < min(size, MaxLine) {
+			continue
+		}
+		if j.Check != nil {
+			if err := j.Check(line); err != nil {
+				return err
+			}
+		}
+		if !j.Line(line) {
+			return &DamagedError{j.Path, 0, ErrDamaged.Error()}
+		}
+		break
+	}
+	return nil
+}
+
+// within finds the last good line in the last bytes.
+func (j *Journal) within(f *os.File, size, last int64) (*Tail, error) {
+	from := max(0, size-last)
 	b, err := readAt(f, from, size-from)
 	if err != nil {
 		return nil, err
-	}
-	first, _, _ = bytes.Cut(first, []byte("\n"))
-	if j.Check != nil {
-		if err := j.Check(first); err != nil {
-			return nil, err
-		}
-	}
-	if !j.Line(first) {
-		return nil, &DamagedError{j.Path, 0, ErrDamaged.Error()}
 	}
 	if from > 0 {
 		i := bytes.IndexByte(b, '\n') + 1

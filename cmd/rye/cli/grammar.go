@@ -186,8 +186,20 @@ func (c Command) leads(path string) bool { return strings.HasPrefix(path, c.Path
 // or if it is a command of its own.
 func alias(cmds []Command, path string) string {
 	i := strings.LastIndexByte(path, ' ') + 1
-	other := map[string]string{"list": "ls", "ls": "list", "remove": "rm", "rm": "remove"}[path[i:]]
-	if _, taken := find(cmds, path[:i]+other); other == "" || taken {
+	var other string
+	switch path[i:] {
+	case "list":
+		other = "ls"
+	case "ls":
+		other = "list"
+	case "remove":
+		other = "rm"
+	case "rm":
+		other = "remove"
+	default:
+		return ""
+	}
+	if _, taken := find(cmds, path[:i]+other); taken {
 		return ""
 	}
 	return other
