@@ -107,7 +107,7 @@ func (r *resolver) mayHold(dir string) string {
 			return "its files are not pinned"
 		}
 	}
-	info, err := r.Files.Stat(real)
+	info, err := r.stat(real)
 	switch {
 	case err != nil || !info.IsDir():
 		return "it is not a directory"
@@ -115,7 +115,7 @@ func (r *resolver) mayHold(dir string) string {
 		return "it belongs to another user"
 	}
 	for at := real; ; at = filepath.Dir(at) {
-		info, err := r.Files.Stat(at)
+		info, err := r.stat(at)
 		if err != nil || !windows && info.Mode().Perm()&0o002 != 0 && (at == real || info.Mode()&fs.ModeSticky == 0) {
 			return "any user may write to it"
 		}
@@ -123,6 +123,18 @@ func (r *resolver) mayHold(dir string) string {
 			return ""
 		}
 	}
+}
+
+// stat asks once for each directory: those of PATH have the same ones above them.
+func (r *resolver) stat(dir string) (fs.FileInfo, error) {
+	if info := r.dirs[dir]; info != nil {
+		return info, nil
+	}
+	info, err := r.Files.Stat(dir)
+	if err == nil {
+		r.dirs[dir] = info
+	}
+	return info, err
 }
 
 // inside reports whether a clean path is a directory or below it.

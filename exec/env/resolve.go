@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -92,7 +93,7 @@ func Resolve(ctx context.Context, q Request) (*Env, error) {
 	if !filepath.IsAbs(q.Home) || !filepath.IsAbs(q.Temp) || q.Project != "" && !filepath.IsAbs(q.Project) {
 		return nil, fmt.Errorf("the directories %q, %q and %q must be absolute", q.Home, q.Temp, q.Project)
 	}
-	r := &resolver{Request: q, Files: q.Host.Files, interpreters: map[string]string{}}
+	r := &resolver{Request: q, Files: q.Host.Files, interpreters: map[string]string{}, dirs: map[string]fs.FileInfo{}}
 	r.env = &Env{Vars: r.base()}
 	r.path = filepath.SplitList(r.env.Vars["PATH"])
 	r.given = r.env.Vars["PATH"]
@@ -125,9 +126,10 @@ type resolver struct {
 	Request
 	Files        Files
 	env          *Env
-	path         []string          // PATH
-	given        string            // the same as one string
-	interpreters map[string]string // variables of interpreters, and their links
+	path         []string               // PATH
+	given        string                 // the same as one string
+	interpreters map[string]string      // variables of interpreters, and their links
+	dirs         map[string]fs.FileInfo // of PATH, and above
 }
 
 // link sets the variables of a link.

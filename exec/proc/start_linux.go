@@ -3,17 +3,16 @@ package proc
 import (
 	"bytes"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
 // bootID tells one start of the machine from another.
 var bootID = sync.OnceValue(func() string {
-	b, _ := read("/proc/sys/kernel/random/boot_id")
+	b, _ := stage.Read("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b))
 })
 
@@ -35,7 +34,7 @@ func Stopped(pid int) bool {
 
 // stat returns the state of a process, and when it was started; "" if there is none.
 func stat(pid int) (state byte, start string) {
-	b, err := read("/proc/" + strconv.Itoa(pid) + "/stat")
+	b, err := stage.Read("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, ""
 	}
@@ -54,13 +53,13 @@ func Inherited(name string) string {
 	const most = 100
 	for pid, n := os.Getppid(), 0; pid > 1 && n < most; n++ {
 		dir := "/proc/" + strconv.Itoa(pid)
-		vars, _ := read(dir + "/environ") // of another user's process there is none
+		vars, _ := stage.Read(dir + "/environ") // of another user's process there is none
 		for v := range bytes.SplitSeq(vars, []byte{0}) {
 			if value, ok := bytes.CutPrefix(v, []byte(name+"=")); ok && len(value) > 0 {
 				return string(value)
 			}
 		}
-		b, err := read(dir + "/stat")
+		b, err := stage.Read(dir + "/stat")
 		if err != nil {
 			return ""
 		}
@@ -71,26 +70,4 @@ func Inherited(name string) string {
 		pid, _ = strconv.Atoi(string(f[1]))
 	}
 	return ""
-}
-
-// read reads a file of /proc without the calls by which os would wait for it.
-func read(path string) ([]byte, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	b := make([]byte, 0, 2048)
-	for {
-		n, err := unix.Read(fd, b[len(b):cap(b)])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			return b, err
-		}
-		if b = b[:len(b)+n]; len(b) == cap(b) {
-			b = slices.Grow(b, len(b))
-		}
-	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // stageEnv keeps the second stage small: it lives as long as the program, and does little.
-var stageEnv = []string{"GOMAXPROCS=2", "GOGC=400", "GOTRACEBACK=none"}
+var stageEnv = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0", "GOGC=400", "GOTRACEBACK=none"}
 
 const (
 	// hardEnd is how long a stage that was told to end may take to do so and to report.
@@ -74,7 +74,7 @@ func (m *Machine) start(spaces uintptr) (*second, error) {
 
 // mounts returns what is mounted where for this process. A stage has the mounts of when it was started.
 func mounts() []byte {
-	b, _ := os.ReadFile("/proc/self/mountinfo")
+	b, _ := stage.Read("/proc/self/mountinfo")
 	return b
 }
 
@@ -150,13 +150,13 @@ func (m *Machine) second(spaces uintptr) (*second, error) {
 	return m.start(spaces)
 }
 
-// expect starts a stage for the next run if there probably is one: a process that has made some makes more.
-func (m *Machine) expect(spaces uintptr) {
+// expect counts runs, and starts a stage for the next one if there probably is one: a process that has made some makes more.
+func (m *Machine) expect(spaces uintptr, runs int) {
 	m.reserve.mu.Lock()
-	m.reserve.runs++
-	more := m.reserve.runs > 2
+	m.reserve.runs += runs
+	many := m.reserve.runs > 2
 	m.reserve.mu.Unlock()
-	if more {
+	if many {
 		m.keep(spaces)
 	}
 }
@@ -289,6 +289,7 @@ func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, plac
 		case silent == nil && last.Placed && !placed:
 			placed = true
 			close(gate.placed)
+			m.expect(t.spaces, 1) // it starts while the program runs
 		default:
 			said = false
 		}
@@ -298,7 +299,7 @@ func (m *Machine) converse(ctx context.Context, t talk) (last stage.Report, plac
 	s.leave()
 	if silent == nil && unsent == nil {
 		if placed {
-			m.expect(t.spaces)
+			m.expect(t.spaces, 0) // the one from above may have waited too long
 		}
 		return last, placed, nil, nil
 	}

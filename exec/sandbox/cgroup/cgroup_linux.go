@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rye-build/rye/exec/sandbox/stage"
 )
 
 // root is where control groups are mounted.
@@ -49,13 +50,12 @@ func New(memory int64, processes int) (*Group, error) {
 // ownGroups returns the paths of this process's control groups by their controllers.
 func ownGroups() map[string]string {
 	groups := map[string]string{}
-	f, err := os.Open("/proc/self/cgroup")
+	b, err := stage.Read("/proc/self/cgroup")
 	if err != nil {
 		return groups
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if parts := strings.SplitN(lines.Text(), ":", 3); len(parts) == 3 {
+	for line := range strings.Lines(string(b)) {
+		if parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3); len(parts) == 3 {
 			for name := range strings.SplitSeq(parts[1], ",") {
 				groups[name] = parts[2]
 			}
@@ -72,7 +72,7 @@ func newGroup2(root, own string, memory int64, processes int) (*Group, error) {
 	}
 	var why error
 	for _, dir := range []string{filepath.Join(root, own), filepath.Join(root, filepath.Dir(own))} {
-		control, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+		control, err := stage.Read(filepath.Join(dir, "cgroup.subtree_control"))
 		have := " " + strings.TrimSpace(string(control)) + " "
 		switch {
 		case err != nil:
@@ -208,7 +208,7 @@ func (g *Group) Used() (u Usage) {
 
 // number reads the number after a name at the beginning of a line; 0 if there is none.
 func number(dir, file, name string) (n int64) {
-	data, _ := os.ReadFile(filepath.Join(dir, file))
+	data, _ := stage.Read(filepath.Join(dir, file))
 	for line := range bytes.Lines(data) {
 		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok && n == 0 {
 			n, _ = strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
@@ -230,7 +230,7 @@ func (g *Group) Close() {
 			if err := os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
 				break
 			}
-			left, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+			left, _ := stage.Read(filepath.Join(dir, "cgroup.procs"))
 			for pid := range strings.FieldsSeq(string(left)) {
 				if n, err := strconv.Atoi(pid); err == nil && n > 0 {
 					_ = unix.Kill(n, unix.SIGKILL)

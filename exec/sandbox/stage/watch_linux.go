@@ -134,7 +134,7 @@ func (s *stage) look() (u usage) {
 		u.threads += at(stat, 19)
 		u.cpu += ticks(at(stat, 13) + at(stat, 14) + at(stat, 15) + at(stat, 16))
 		u.memory += named(dir+"/status", "RssAnon:", "RssShmem:") << 10
-		counts, _ := os.ReadFile(dir + "/io")
+		counts, _ := Read(dir + "/io")
 		u.written += wrote(counts)
 	}
 	mine := fields("/proc/self/stat")
@@ -160,7 +160,7 @@ func ticks(n int64) time.Duration { return time.Duration(n) * 10 * time.Millisec
 
 // fields reads a /proc/PID/stat file. The name in it, which may contain anything, ends with the last bracket.
 func fields(path string) [][]byte {
-	data, _ := os.ReadFile(path)
+	data, _ := Read(path)
 	for i := len(data) - 1; i >= 0; i-- {
 		if data[i] == ')' {
 			return append([][]byte{nil, nil}, words(data[i+1:])...)
@@ -219,7 +219,7 @@ func digits(n int) string {
 
 // named adds up the numbers after names at the beginning of lines of a file.
 func named(path string, names ...string) int64 {
-	data, _ := os.ReadFile(path)
+	data, _ := Read(path)
 	return sum(data, names...)
 }
 
