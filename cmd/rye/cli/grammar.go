@@ -182,27 +182,15 @@ func Narrow(cmds []Command, args []string) []Command {
 // leads reports whether the path of a command begins with this one's.
 func (c Command) leads(path string) bool { return strings.HasPrefix(path, c.Path+" ") }
 
-// alias returns the other name of a command's last word: "list" and "ls", "remove" and "rm". It is empty if there is none
-// or if it is a command of its own.
+var words = map[string]string{"list": "ls", "ls": "list", "remove": "rm", "rm": "remove"}
+
+// alias returns the other name of a command's last word, "" if there is none or if it is a command of its own.
 func alias(cmds []Command, path string) string {
 	i := strings.LastIndexByte(path, ' ') + 1
-	var other string
-	switch path[i:] {
-	case "list":
-		other = "ls"
-	case "ls":
-		other = "list"
-	case "remove":
-		other = "rm"
-	case "rm":
-		other = "remove"
-	default:
-		return ""
+	if other, ok := words[path[i:]]; ok && !slices.ContainsFunc(cmds, func(c Command) bool { return c.Path == path[:i]+other }) {
+		return other
 	}
-	if _, taken := find(cmds, path[:i]+other); taken {
-		return ""
-	}
-	return other
+	return ""
 }
 
 // pathOf returns the words of a command, without the alias that kong adds.
