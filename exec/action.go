@@ -178,8 +178,11 @@ func (p *Plan) action() error {
 		return err
 	}
 	if p.copied != nil {
-		spec.Read, spec.Write = []string{p.copied.Root}, []string{p.scratch.Home, p.scratch.Temp}
-		p.Action.Dir, p.Action.Own, p.Action.Scratch = cmp.Or(p.Work, p.scratch.Home), p.copied.Root, p.scratch.Dir
+		spec.Read, p.Action.Own = []string{p.copied.Root}, p.copied.Root
+	}
+	if p.scratch != nil {
+		spec.Write = []string{p.scratch.Home, p.scratch.Temp}
+		p.Action.Dir, p.Action.Scratch = cmp.Or(p.Work, p.scratch.Home), p.scratch.Dir
 	}
 	for _, q := range p.found {
 		spec.Read = append(spec.Read, p.kernel.around(q)...)

@@ -16,7 +16,8 @@
 //	grants      what the tool declares, limited by the policies and by the call that makes this one
 //	parameters  get their defaults and are checked by the tool's schema
 //	files       of every link are hashed again and copied to a private place (package materialise); only the copy runs. A
-//	            function of rye, which needs no file, runs without
+//	            function of rye, which needs no file, runs without; so does what a child has read from such a copy at a
+//	            call before, and has kept
 //	environment by package env, configuration by package template; what a caller sends is one argument or input, never
 //	            part of a program
 //	programs    are found and hashed. With toolchain: enforce each must be pinned, and the file that was hashed is the

@@ -69,6 +69,7 @@ type Plan struct {
 	copied    *materialise.Copy
 	modules   *materialise.Copy // of packages; nil where it names none
 	scratch   *materialise.Scratch
+	release   func() // gives back what a Keeper has for the action; nil: nothing
 	found     []env.Program
 	outputs   []string // of the project, to be made
 	toolPath  string   // of the tool's file, in the copy
@@ -132,6 +133,9 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if bare, err := p.bare(schema); bare || err != nil {
 		return p, err
 	}
+	if kept, err := p.kept(ctx, schema); kept || err != nil {
+		return p, err
+	}
 	if r, able := p.primitive.(primitive.Readier); able && !c.Dry {
 		r.Ready(!p.Grants.Network.Bound)
 	}
@@ -179,30 +183,59 @@ func (k *Kernel) fits(c *Call, found *ai.Chain) error {
 // the primitive says so, and nothing in the configuration names any of these.
 func (p *Plan) bare(schema *params.Schema) (bool, error) {
 	b, able := p.primitive.(primitive.Bare)
-	if !able || p.call.Build || p.call.Dry || p.tool.Answer != "" || len(p.tool.Secrets) > 0 {
+	if !able || slices.ContainsFunc(p.Chain, func(l chain.Link) bool { return !l.Item.Model.Tool.Anchor.IsNull() }) || !p.plain(schema, map[string]string{}) {
 		return false, nil
 	}
-	for _, l := range p.Chain {
-		t := l.Item.Model.Tool
-		if !t.EnvConfig.IsNull() || !t.Anchor.IsNull() || t.Packages != "" {
-			return false, nil
-		}
-	}
-	config, err := p.chain.Config()
-	if err != nil || !config.Only("params_json") {
-		return false, nil // the whole way says what is wrong
-	}
-	text, err := jcs.Append(nil, p.Params)
-	if err != nil {
-		return false, nil
-	}
-	p.configure = func(map[string]string) (map[string]any, error) {
-		return p.config(schema, nil, map[string]string{"params_json": string(text)})
-	}
+	var err error
 	if p.Config, err = p.configure(nil); err != nil || !b.Bare(p.Config) {
 		return false, nil
 	}
 	return true, p.action()
+}
+
+// plain reports whether a call needs no environment, and its configuration no names but some, and sees to that configuration. If
+// something is wrong, the whole way says what.
+func (p *Plan) plain(schema *params.Schema, names map[string]string) bool {
+	if p.call.Build || p.call.Dry || p.tool.Answer != "" || len(p.tool.Secrets) > 0 {
+		return false
+	}
+	for _, l := range p.Chain {
+		if t := l.Item.Model.Tool; !t.EnvConfig.IsNull() || t.Packages != "" {
+			return false
+		}
+	}
+	text, err := jcs.Append(nil, p.Params)
+	if err != nil {
+		return false
+	}
+	names["params_json"] = string(text)
+	config, err := p.chain.Config()
+	p.configure = func(map[string]string) (map[string]any, error) { return p.config(schema, nil, names) }
+	return err == nil && config.Only(slices.Collect(maps.Keys(names))...)
+}
+
+// kept decides the rest about a call that is like one before, if what that has read of the files is kept: then nothing is copied.
+func (p *Plan) kept(ctx context.Context, schema *params.Schema) (ok bool, err error) {
+	k, able := p.primitive.(primitive.Keeper)
+	if !able || !k.Keeps() || p.project == "" {
+		return false, nil
+	}
+	if p.copied, err = p.kernel.Copies.Place(ctx, p.chain.Files, p.chain.Parts); err != nil {
+		return false, err
+	}
+	if names, _ := p.names(); p.plain(schema, names) {
+		if p.Config, err = p.configure(nil); err == nil {
+			err = p.action()
+		}
+		if err != nil {
+			return false, err
+		}
+		p.release, ok = k.Take(&p.Action)
+	}
+	if !ok {
+		p.copied, p.Config, p.Action, p.outputs = nil, nil, primitive.Action{}, nil
+	}
+	return ok, nil
 }
 
 // Close ends the use of what was prepared, once everything that holds it has released it.
@@ -236,6 +269,9 @@ func (p *Plan) free() error {
 		if program.File != nil {
 			errs = append(errs, program.File.Close())
 		}
+	}
+	if p.release != nil {
+		p.release()
 	}
 	if p.scratch != nil {
 		errs = append(errs, p.scratch.Close())
@@ -349,7 +385,10 @@ func (p *Plan) names() (map[string]string, []env.Link) {
 	}
 	names := map[string]string{ // each of them in Named
 		"tool_path": in(tool.Space, tool.Path), "tool_dir": in(tool.Space, path.Dir(tool.Path)),
-		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": cmp.Or(p.Work, p.project, p.scratch.Home),
+		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": cmp.Or(p.Work, p.project),
+	}
+	if names["project_path"] == "" {
+		names["project_path"] = p.scratch.Home
 	}
 	if p.kernel.User != "" && !p.call.Build {
 		names["user_space"] = p.kernel.User

@@ -27,6 +27,7 @@ import (
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
+	"github.com/rye-build/rye/exec/primitive/wasm"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/exam"
@@ -36,11 +37,16 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// childWord starts this binary as the program.
-const childWord = "__child"
+// childWord starts this binary as the program, and moduleWord as the child that runs modules.
+const (
+	childWord  = "__child"
+	moduleWord = "__module"
+)
 
 func TestMain(m *testing.M) {
-	sandboxtest.Programs(map[string]func([]string) int{childWord: child})
+	sandboxtest.Programs(map[string]func([]string) int{
+		childWord: child, moduleWord: func([]string) int { return wasm.Guest(os.Stdin, os.Stdout) },
+	})
 	os.Exit(m.Run())
 }
 

@@ -51,6 +51,20 @@ func (c *Cache) Copy(ctx context.Context, src cas.Getter, parts []Part) (*Copy, 
 	return c.copy(ctx, src, parts, checkSet)
 }
 
+// Place returns what Copy would, without a look at it: the files may be missing or changed, and nothing keeps them.
+func (c *Cache) Place(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
+	p, err := newPlan(ctx, src, parts, checkSet)
+	if err != nil {
+		return nil, err
+	}
+	return c.place(p), nil
+}
+
+func (c *Cache) place(p *plan) *Copy {
+	root := c.at(copies, p.key)
+	return &Copy{Dir: filepath.Join(root, treeName), Root: root, Key: p.key, Files: len(p.files), Bytes: p.bytes}
+}
+
 // Packages is Copy for packages of registries, whose files may be in Modules.
 func (c *Cache) Packages(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
 	return c.copy(ctx, src, parts, CheckPackages)
@@ -61,8 +75,8 @@ func (c *Cache) copy(ctx context.Context, src cas.Getter, parts []Part, check fu
 	if err != nil {
 		return nil, err
 	}
-	out := &Copy{Root: c.at(copies, p.key), Key: p.key, Files: len(p.files), Bytes: p.bytes, Reused: true}
-	out.Dir = filepath.Join(out.Root, treeName)
+	out := c.place(p)
+	out.Reused = true
 	if out.lease, err = c.lease(ctx, p.key); err != nil {
 		return nil, err
 	}

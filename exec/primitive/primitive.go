@@ -5,8 +5,8 @@
 // implementation.
 //
 // Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known before they
-// start (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls (Asker), doing without files (Bare), and
-// getting ready while an action is prepared (Readier).
+// start (Starter, Seeker), closing after the last action (Closer), naming the service that an action calls (Asker), doing without files (Bare),
+// or with those that an action before has read (Keeper), and getting ready while an action is prepared (Readier).
 // Package resilient wraps a primitive.
 package primitive
 
@@ -29,6 +29,16 @@ import (
 // environment. Its method reports whether that is so.
 type Bare interface {
 	Bare(config map[string]any) bool
+}
+
+// A Keeper may have kept, from an action before, all that it has to read of the chain's files.
+type Keeper interface {
+	// Keeps reports whether anything is kept.
+	Keeps() bool
+	// Take puts into Action.Kept what is kept for an action, and reports whether there is something. Such an action has no
+	// directory to write to and no environment, and Own is only the name of what did the like before: its files may be gone or
+	// changed, and none is read. It is run or, when release is called, not any more.
+	Take(a *Action) (release func(), ok bool)
 }
 
 // A Readier can begin with what takes long before an action is prepared. Its method is called when one probably follows, with or
@@ -70,6 +80,8 @@ type Action struct {
 	Share string
 	// Scratch is the directory, of this action alone, that has Dir and other directories that may be written.
 	Scratch string
+	// Kept is what a Keeper has for this action, nil for nothing.
+	Kept any
 	// Hold keeps the files of the action until release is called, for what lives longer than the action. It is called while
 	// the action runs; nil: nothing ends with the action.
 	Hold func() (release func())

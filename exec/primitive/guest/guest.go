@@ -45,6 +45,7 @@ type Call struct {
 	Dir       string
 	Out, Errs io.Writer // what the code writes
 	Stop      func()    // ends the context of the call
+	Taken     *Taken    // for a call by a Pool that is to be made in this guest; nil: in any
 }
 
 // An End is how a call ended.

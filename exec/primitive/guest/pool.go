@@ -54,9 +54,11 @@ func (p *Pool) Run(ctx context.Context, c Call, key string, keep func(*End) bool
 	}
 	spec := c.Sandbox
 	spec.Limits = spec.Limits.OrDefaults()
-	k, err := p.take(key, spec, c.Dir)
-	if err != nil {
-		return nil, err
+	k := c.Taken.guest()
+	if k == nil {
+		if k, err = p.take(key, spec, c.Dir); err != nil {
+			return nil, err
+		}
 	}
 	r := &reader{out: c.Out, errs: c.Errs, left: spec.Limits.Output, stop: func() {}}
 	e, err := k.call(ctx, head, r, spec.Limits.Wall)
@@ -70,36 +72,72 @@ func (p *Pool) Run(ctx context.Context, c Call, key string, keep func(*End) bool
 
 // Ready begins to start a guest if none is kept.
 func (p *Pool) Ready() {
-	p.mu.Lock()
-	none := len(p.idle) == 0
-	p.mu.Unlock()
-	if none {
+	if !p.Keeps() {
 		p.Machine.Ready(false)
 	}
 }
 
-// take returns a guest that does nothing else.
-func (p *Pool) take(key string, spec sandbox.Spec, dir string) (*kept, error) {
-	var files []fs.FileInfo
-	for _, at := range spec.Read {
-		info, _ := os.Lstat(at) // what isn't there is refused when the guest starts
+// Keeps reports whether a guest is kept that does nothing.
+func (p *Pool) Keeps() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle) > 0
+}
+
+// A Taken is a guest that was kept and is meant for one call: see Call.
+type Taken struct {
+	pool *Pool
+	kept *kept // nil: it was used or released
+}
+
+// Take takes a kept guest for a call with that key, whose sandbox may read these files; nil if there is none.
+func (p *Pool) Take(key string, read []string) *Taken {
+	files := look(read)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.find(key, files); k != nil {
+		return &Taken{p, k}
+	}
+	return nil
+}
+
+// Release keeps the guest again if the call wasn't made.
+func (t *Taken) Release() {
+	if k := t.guest(); k != nil {
+		t.pool.give(k)
+	}
+}
+
+// guest returns the guest, once; nil if there is none.
+func (t *Taken) guest() (k *kept) {
+	if t != nil {
+		t.pool.mu.Lock()
+		defer t.pool.mu.Unlock()
+		k, t.kept = t.kept, nil
+	}
+	return k
+}
+
+// look returns what stands at some paths: what isn't there is refused when a guest starts.
+func look(paths []string) (files []fs.FileInfo) {
+	for _, at := range paths {
+		info, _ := os.Lstat(at)
 		files = append(files, info)
 	}
+	return files
+}
+
+// take returns a guest that does nothing else.
+func (p *Pool) take(key string, spec sandbox.Spec, dir string) (*kept, error) {
+	files := look(spec.Read)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, errClosed
 	}
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		k := p.idle[i]
-		if k.key != key {
-			continue
-		}
-		p.idle = slices.Delete(p.idle, i, i+1)
-		if k.timer.Stop(); k.alive() && slices.EqualFunc(k.files, files, same) {
-			return k, nil
-		}
-		go p.end(k, 0)
+	k := p.find(key, files)
+	if k != nil {
+		return k, nil
 	}
 	k, err := p.start(spec, dir)
 	if err != nil {
@@ -107,6 +145,22 @@ func (p *Pool) take(key string, spec sandbox.Spec, dir string) (*kept, error) {
 	}
 	k.key, k.files = key, files
 	return k, nil
+}
+
+// find takes a kept guest, nil if there is none. The mutex is held.
+func (p *Pool) find(key string, files []fs.FileInfo) *kept {
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		k := p.idle[i]
+		if k.key != key {
+			continue
+		}
+		p.idle = slices.Delete(p.idle, i, i+1)
+		if k.timer.Stop(); k.alive() && slices.EqualFunc(k.files, files, same) {
+			return k
+		}
+		go p.end(k, 0)
+	}
+	return nil
 }
 
 // same reports whether a path is what it was: a guest has the files that were there when it began, wherever they are now.

@@ -64,6 +64,24 @@ func (p *Primitive) Bare(config map[string]any) bool {
 	return able && b.Bare(config)
 }
 
+// Keeps implements primitive.Keeper.
+func (p *Primitive) Keeps() bool {
+	k, able := p.Inner.(primitive.Keeper)
+	return able && k.Keeps()
+}
+
+// Take implements primitive.Keeper. An action that may be tried again needs its files.
+func (p *Primitive) Take(a *primitive.Action) (release func(), ok bool) {
+	k, able := p.Inner.(primitive.Keeper)
+	if _, mine := a.Config[Entry]; mine || !able {
+		return nil, false
+	}
+	if _, own := a.Config[retry]; own {
+		return nil, false
+	}
+	return k.Take(a)
+}
+
 // Ready implements primitive.Readier.
 func (p *Primitive) Ready(network bool) {
 	if r, able := p.Inner.(primitive.Readier); able {

@@ -407,3 +407,33 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%v", m.tools)
 	}
 }
+
+// A keeper keeps something for each action.
+type keeper struct{ inner }
+
+func (keeper) Keeps() bool { return true }
+
+func (keeper) Take(a *primitive.Action) (release func(), ok bool) {
+	a.Kept = "kept"
+	return func() {}, true
+}
+
+// TestTake: what is kept is for an action that is tried once.
+func TestTake(t *testing.T) {
+	w := newWorld(script(gives("yes")))
+	p := &Primitive{Inner: keeper{inner{w}}}
+	once := &primitive.Action{Config: config{}}
+	if _, ok := p.Take(once); !ok || once.Kept == nil || !p.Keeps() {
+		t.Errorf("nothing is taken: %+v", once)
+	}
+	for _, c := range []config{{Entry: config{}}, {retry: config{}}} {
+		if _, ok := p.Take(&primitive.Action{Config: c}); ok {
+			t.Errorf("%v: taken", c)
+		}
+	}
+	if p := (&Primitive{Inner: inner{w}}); p.Keeps() {
+		t.Error("one that can't keeps something")
+	} else if _, ok := p.Take(once); ok {
+		t.Error("taken from one that can't")
+	}
+}

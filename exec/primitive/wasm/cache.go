@@ -40,10 +40,7 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 	}
 	defer done()
 	entry := filepath.Join(w.Cache, key)
-	if info, err := os.Lstat(entry); err == nil && info.IsDir() {
-		now := time.Now()
-		os.Chtimes(entry, now, now)
-		p.Cache = entry
+	if p.Cache = used(entry); p.Cache != "" {
 		return nil, nil
 	}
 	making := w.unfinished()
@@ -53,7 +50,7 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 	defer os.RemoveAll(making)
 	s.Read, s.Write = []string{p.Module}, []string{making}
 	s.Limits.Written = 0 // the tool's limit doesn't apply to the compiler
-	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "", answer.New(nil, nil), stop, "")
+	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "", answer.New(nil, nil), stop, "", nil)
 	if err != nil || e.Ended != "" || e.Kind != guest.Exit {
 		return e, err
 	}
@@ -62,6 +59,17 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 		p.Cache = entry
 	}
 	return e, nil
+}
+
+// used notes that an entry of the cache is used, and returns it; "" if it isn't there.
+func used(entry string) string {
+	info, err := os.Lstat(entry)
+	if err != nil || !info.IsDir() {
+		return ""
+	}
+	now := time.Now()
+	os.Chtimes(entry, now, now)
+	return entry
 }
 
 // A module is a file that was hashed, and its key.

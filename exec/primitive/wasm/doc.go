@@ -58,6 +58,10 @@
 // the same grants, unless the tool may write: see guest.Pool. Each call has an instance of its own, with its own memory. After
 // anything but an exit of the module, and after any limit, the next call gets a new child.
 //
+// A call that such a child takes needs no file of the chain, so none is copied or compared for it (primitive.Keeper): the child
+// has the module that was pinned, whatever became of the copy that it was read from, and reads it no more. Where the module's
+// file or the compiled one has been replaced by another one, there is a new child, and a copy that was compared before.
+//
 // Copying the data of a module of some MiB into an instance takes 2 ms. From the second call on a child makes the next instance
 // when it has answered, unless making one runs code of the module. It is used for a call with the same arguments and variables;
 // the input and the files are those of the call.

@@ -62,8 +62,13 @@ func planOf(a *primitive.Action) (p *plan, input string, err error) {
 	}
 	p.Pages = uint32(min(a.Sandbox.Limits.OrDefaults().Memory/page, maxPages))
 	if p.Root != "" {
-		near := func(list []string) []string {
-			return slices.DeleteFunc(slices.Clone(list), func(at string) bool { return !inside(at, p.Root) && !inside(p.Root, at) })
+		near := func(list []string) (some []string) {
+			for _, at := range list {
+				if inside(at, p.Root) || inside(p.Root, at) {
+					some = append(some, at)
+				}
+			}
+			return some
 		}
 		p.Read, p.Write, p.Deny = near(a.Sandbox.Read), near(a.Sandbox.Write), near(a.Sandbox.Deny)
 	}

@@ -60,8 +60,58 @@ func (w *Wasm) Ready(bool) { w.pool().Ready() }
 // Close implements primitive.Closer.
 func (w *Wasm) Close() error { return w.pool().Close() }
 
+// Keeps implements primitive.Keeper.
+func (w *Wasm) Keeps() bool { return w.pool().Keeps() }
+
+// A held is what is there for an action whose module a kept guest has compiled.
+type held struct {
+	spec  sandbox.Spec
+	plan  *plan
+	input string
+	key   string
+	guest *guest.Taken
+}
+
+// Take implements primitive.Keeper. The module's path has the digest of all files of the chain in it, and these were compared
+// before the guest began: it has the module that is meant, whatever stands there now, and doesn't read the file again.
+func (w *Wasm) Take(a *primitive.Action) (release func(), ok bool) {
+	p, input, err := planOf(a)
+	if err != nil {
+		return nil, false // Run says why
+	}
+	w.mu.Lock()
+	m, known := w.modules[p.Module]
+	w.mu.Unlock()
+	if !known {
+		return nil, false
+	}
+	h := &held{spec: confine(a, p), plan: p, input: input}
+	if p.Cache = used(filepath.Join(w.Cache, m.key)); p.Cache == "" {
+		return nil, false
+	}
+	h.spec.Read = append(h.spec.Read, p.Cache)
+	if h.key = shared(a, h.spec, p); h.key != "" {
+		h.guest = w.pool().Take(h.key, h.spec.Read)
+	}
+	if h.guest == nil {
+		return nil, false
+	}
+	a.Kept = h
+	return h.guest.Release, true
+}
+
 // Run implements primitive.Primitive.
 func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	if h, ok := a.Kept.(*held); ok {
+		inner, stop := context.WithCancel(ctx)
+		defer stop()
+		output := answer.New(to, stop)
+		e, err := w.guest(inner, h.spec, h.plan, h.input, output, stop, h.key, h.guest)
+		if err != nil {
+			return nil, err
+		}
+		return result(output, e), nil
+	}
 	p, input, err := planOf(a)
 	if err != nil {
 		return nil, err
@@ -84,18 +134,14 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 	}
 	output := answer.New(to, stop)
 	key := ""
-	if compiled == nil { // else this call has less time than others
+	if compiled == nil && a.Scratch != "" { // else this call has less time than others
 		key = shared(a, spec, p)
 	}
-	e, err := w.guest(inner, spec, p, input, output, stop, key)
+	e, err := w.guest(inner, spec, p, input, output, stop, key, nil)
 	if err != nil {
 		return nil, err
 	}
-	r := output.Result(&e.Outcome)
-	if why := failure(e); why != "" && r.Ended == "" {
-		r.Failed, r.Failure = true, why
-	}
-	r.Enforced = append(r.Enforced, "wasm")
+	r := result(output, e)
 	if compiled != nil {
 		for _, name := range []string{"wall_ms", "cpu_ms"} {
 			r.Usage[name] += compiled.Usage[name]
@@ -104,10 +150,20 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 	return r, nil
 }
 
+// result is how a module ended.
+func result(output *answer.Answer, e *guest.End) *primitive.Result {
+	r := output.Result(&e.Outcome)
+	if why := failure(e); why != "" && r.Ended == "" {
+		r.Failed, r.Failure = true, why
+	}
+	r.Enforced = append(r.Enforced, "wasm")
+	return r
+}
+
 // shared returns what the calls have in common that a guest may be kept for, and "" for one that has a guest of its own: that
 // may write, since what was written counts for the whole life of a guest, and where something is hidden in what may be read.
 func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
-	if a.Scratch == "" || p.Cache == "" || len(s.Write) > 0 {
+	if p.Cache == "" || len(s.Write) > 0 {
 		return ""
 	}
 	for _, dir := range s.Read {
@@ -133,8 +189,8 @@ func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 
 // guest runs a plan in a guest, with the exit status of the module in its End. With a key the guest may be one that is kept: it
 // takes another call after a module that ended by itself.
-func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(), key string) (e *guest.End, err error) {
-	c := guest.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop}
+func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(), key string, taken *guest.Taken) (e *guest.End, err error) {
+	c := guest.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop, Taken: taken}
 	if key != "" {
 		p.Kept, p.Input, c.Input = true, []byte(input), ""
 		e, err = w.pool().Run(ctx, c, key, func(e *guest.End) bool { return e.Kind == guest.Exit && e.Ended == "" })
