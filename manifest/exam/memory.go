@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -34,18 +33,14 @@ func (m *Memory) Recall(t *Trust, key cas.Digest) (value []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	lines := strings.SplitN(string(b[:min(len(b), 1<<10)]), "\n", 4)
-	if len(lines) != 4 {
+	at, ok := timeOf(b)
+	end := len(b) - len(memoryEnd(nil))
+	start := len(memoryHead(key, at))
+	if !ok || t.turned(at) || end-1 < start || b[end-1] != '\n' ||
+		!bytes.HasPrefix(b, memoryHead(t.under(key), at)) || !bytes.Equal(b[end:], memoryEnd(b[:end])) {
 		return nil, false
 	}
-	at, err := time.Parse(time.RFC3339Nano, lines[2])
-	end := len(b) - len("\n") - len(cas.Digest{}.String())
-	start := len(lines[0]) + len(lines[1]) + len(lines[2]) + 3
-	if err != nil || t.turned(at) || end-1 < start {
-		return nil, false
-	}
-	value = b[start : end-1]
-	return value, bytes.Equal(b, memoryText(t.under(key), at, value))
+	return b[start : end-1], true
 }
 
 // Keep remembers a value under a key. That it can't is no error: the next time takes longer.
@@ -58,8 +53,24 @@ func (m *Memory) Keep(t *Trust, key cas.Digest, value []byte) {
 
 // memoryText is what stands in the file.
 func memoryText(key cas.Digest, at time.Time, value []byte) []byte {
-	b := fmt.Appendf(nil, "%s\n%s\n%s\n%s\n", memoryForm, key, at.UTC().Format(time.RFC3339Nano), value)
-	return fmt.Appendf(b, "%s\n", cas.Sum(b))
+	b := append(append(memoryHead(key, at), value...), '\n')
+	return append(b, memoryEnd(b)...)
+}
+
+func memoryHead(key cas.Digest, at time.Time) []byte {
+	return fmt.Appendf(nil, "%s\n%s\n%s\n", memoryForm, key, at.UTC().Format(time.RFC3339Nano))
+}
+
+func memoryEnd(b []byte) []byte { return append(cas.Sum(b).Append(nil), '\n') }
+
+// timeOf reads when something was kept.
+func timeOf(b []byte) (time.Time, bool) {
+	lines := bytes.SplitN(b[:min(len(b), 1<<10)], []byte("\n"), 4)
+	if len(lines) < 4 {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(lines[2]))
+	return at, err == nil
 }
 
 // under is a key together with the policies and the lists that decide.
