@@ -20,12 +20,24 @@ import (
 // A Batch replaces and creates many files. All new files are written beside their places first, so that a failure
 // changes nothing; then Commit renames them. Each file is always either the old or the new one, and durable when Commit
 // returns. Where the system can sync a whole file system, that replaces a sync for each file of a large batch.
+//
+// A directory that is missing can be built in a hidden one beside its place, with all that will be in it; Commit renames it.
 type Batch struct {
 	Ordered bool // Commit moves one file after the other
 
 	many  bool // one sync for all
 	now   time.Time
 	swept sync.Map // directories without files of dead processes
+
+	mu     sync.Mutex
+	sites  map[place]*site  // by the directory that what they build belongs in
+	wholes map[place]*whole // by its place
+}
+
+// A place is a name below a directory.
+type place struct {
+	dir  *Dir
+	name string
 }
 
 // fewFiles is the largest batch whose files are synced one by one.
@@ -42,6 +54,7 @@ type Staged struct {
 	dir    *Dir
 	part   string
 	before fs.FileInfo
+	whole  *whole // that part is in; nil: it is beside its place
 	placed bool
 }
 
@@ -49,7 +62,9 @@ type Staged struct {
 func (st *Staged) IsNew() bool { return st.before == nil }
 
 // Placed reports whether Commit has moved the file into its place. A nil Staged never is.
-func (st *Staged) Placed() bool { return st != nil && st.placed }
+func (st *Staged) Placed() bool {
+	return st != nil && (st.placed || st.whole != nil && st.whole.moved)
+}
 
 // A Folder is an open directory in which a batch stages files. What replaces it meanwhile is never written to.
 type Folder struct {
@@ -57,6 +72,7 @@ type Folder struct {
 	dir   *Dir
 	name  string
 	root  *os.Root
+	whole *whole // that it is a part of; there is no root then
 }
 
 // Folder opens a directory below d, and makes it where it is missing, if it may. The caller closes it.
@@ -65,18 +81,29 @@ func (b *Batch) Folder(d *Dir, name string, mayMake bool) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.sweep(d, name)
+	return &Folder{batch: b, dir: d, name: name, root: r}, nil
+}
+
+func (b *Batch) sweep(d *Dir, name string) {
 	dir := d.Where(name)
 	if _, again := b.swept.LoadOrStore(dir, true); !again {
 		Sweep(dir, b.now)
 	}
-	return &Folder{b, d, name, r}, nil
 }
 
-func (f *Folder) Close() { f.root.Close() }
+func (f *Folder) Close() {
+	if f.root != nil {
+		f.root.Close()
+	}
+}
 
 // Stage writes a new file for a name in the directory. before describes the file that it will replace; nil means that none
 // exists. It is safe for concurrent use.
 func (f *Folder) Stage(base string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
+	if f.whole != nil {
+		return f.build(base, mode, write)
+	}
 	st := &Staged{Name: path.Join(f.name, base), dir: f.dir, part: Unfinished + rand.Text(), before: before}
 	err := In{Root: f.root, Lazy: f.batch.many}.Create(st.part, 0o600, func(to *os.File) error {
 		if err := write(to); err != nil {
@@ -86,6 +113,16 @@ func (f *Folder) Stage(base string, before fs.FileInfo, mode fs.FileMode, write 
 	})
 	if err != nil {
 		f.root.Remove(st.part)
+		return nil, f.dir.About(st.Name, err)
+	}
+	return st, nil
+}
+
+// build is Stage in a directory that is built.
+func (f *Folder) build(base string, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
+	st := &Staged{Name: path.Join(f.name, base), dir: f.dir, part: base, whole: f.whole}
+	f.whole.begun.Add(1)
+	if err := f.whole.site.create(f.whole.site.below(st.Name), mode, write); err != nil {
 		return nil, f.dir.About(st.Name, err)
 	}
 	return st, nil
@@ -101,12 +138,13 @@ func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode,
 	return f.Stage(path.Base(name), before, mode, write)
 }
 
-// Drop removes staged files that aren't in their places. Nil entries are skipped, here and by Commit.
+// Drop removes staged files that aren't in their places, and ends the batch. Nil entries are skipped, here and by Commit.
 func (b *Batch) Drop(all []*Staged) {
+	b.clear()
 	var at openFolder
 	defer at.close()
 	for _, st := range all {
-		if st == nil || st.placed {
+		if st == nil || st.placed || st.whole != nil {
 			continue
 		}
 		if r, err := at.of(st); err == nil {
@@ -121,18 +159,22 @@ func (b *Batch) Drop(all []*Staged) {
 func (b *Batch) Commit(ctx context.Context, all []*Staged) error {
 	err := b.sync(all)
 	if err == nil {
-		err = errors.Join(b.moveAll(ctx, all), b.sync(all))
+		if err = b.moveWholes(ctx, all); err == nil {
+			err = b.moveAll(ctx, all)
+		}
+		b.clear()
+		err = errors.Join(err, b.sync(all))
 	}
 	b.Drop(all)
 	return err
 }
 
-// moveAll returns the first error in the order of the files.
+// moveAll moves what isn't in its place. It returns the first error in the order of the files.
 func (b *Batch) moveAll(ctx context.Context, all []*Staged) error {
 	var groups [][]*Staged // each of one directory
 	for _, st := range all {
 		switch n := len(groups) - 1; {
-		case st == nil:
+		case st == nil || st.Placed():
 		case n >= 0 && groups[n][0].dir == st.dir && path.Dir(groups[n][0].Name) == path.Dir(st.Name):
 			groups[n] = append(groups[n], st)
 		default:
@@ -177,28 +219,40 @@ type openFolder struct {
 	name string
 	root *os.Root
 	file *os.File // root, where the system takes that
+	from *os.File // where the files are staged; file, or where that is built
 }
 
 func (o *openFolder) of(st *Staged) (*os.Root, error) {
 	name := path.Dir(st.Name)
-	if o.root != nil && o.dir == st.dir && o.name == name {
+	if o.root != nil && o.dir == st.dir && o.name == name && (st.whole == nil) == (o.from == o.file) {
 		return o.root, nil
 	}
 	o.close()
-	r, err := st.dir.Folder(name, false)
-	if err == nil {
-		*o = openFolder{dir: st.dir, name: name, root: r}
-		if hasRename {
-			o.file, _ = r.Open(".")
+	r, err := st.dir.Folder(name, st.whole != nil)
+	if err != nil {
+		return nil, err
+	}
+	*o = openFolder{dir: st.dir, name: name, root: r}
+	if hasRename {
+		o.file, _ = r.Open(".")
+		o.from = o.file
+	}
+	if st.whole != nil {
+		if o.from, err = st.whole.site.root.Open(st.whole.site.below(name)); err != nil {
+			o.close()
+			return nil, err
 		}
 	}
-	return r, err
+	return r, nil
 }
 
 func (o *openFolder) close() {
 	if o.root != nil {
 		o.root.Close()
 		o.file.Close()
+		if o.from != o.file {
+			o.from.Close()
+		}
 	}
 	*o = openFolder{}
 }
@@ -219,9 +273,9 @@ func (b *Batch) move(at *openFolder, st *Staged) error {
 		if st.before != nil || at.file == nil {
 			err = errors.ErrUnsupported
 		} else {
-			err = renameNew(at.file, st.part, base)
+			err = renameNew(at.from, st.part, at.file, base)
 		}
-		if errors.Is(err, errors.ErrUnsupported) {
+		if errors.Is(err, errors.ErrUnsupported) && st.whole == nil {
 			err = In{Root: r}.Place(st.part, base, st.before == nil)
 		}
 	}

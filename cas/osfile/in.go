@@ -98,6 +98,10 @@ func (in In) Sweep(dir string, now time.Time) {
 			continue
 		}
 		name := filepath.Join(dir, base)
+		if strings.HasPrefix(base, sitePrefix) {
+			sweepSite(in.Root, name)
+			continue
+		}
 		if fi, err := in.Root.Lstat(name); err == nil && fi.Mode().IsRegular() && now.Sub(fi.ModTime()) > UnfinishedAge {
 			in.Root.Remove(name)
 		}

@@ -10,4 +10,4 @@ import (
 // hasRename reports whether renameNew may work.
 const hasRename = false
 
-func renameNew(*os.File, string, string) error { return errors.ErrUnsupported }
+func renameNew(*os.File, string, *os.File, string) error { return errors.ErrUnsupported }

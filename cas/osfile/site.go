@@ -1,0 +1,311 @@
+package osfile
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A site is a hidden directory in which a batch builds directories that are missing beside it. Only its owner may enter it, and
+// as long as it is locked its process lives.
+type site struct {
+	name string   // of the directory that it is in, below the Dir
+	in   *os.Root // that directory
+	into *os.File // the same
+	tmp  string   // its own name there
+	root *os.Root
+	dir  *os.File // root, locked
+
+	made   map[string]bool // directories
+	last   string          // of these, the one that is open
+	opened *os.Root
+	modes  sync.Map // of files, that need not be set
+}
+
+// A whole is a directory that is built, to be moved into its place with all that is in it.
+type whole struct {
+	site  *site
+	name  string // of its place, below the Dir
+	begun atomic.Int64
+	moved bool
+}
+
+const (
+	sitePrefix = Unfinished + "site-"
+	mostSites  = 64 // of a batch; each keeps directories open
+)
+
+// Build is Folder for a directory that is missing, and nil for one that isn't, or where nothing can be built or it wouldn't pay.
+// Nothing is made in its place before Commit, and it costs nothing to have many of these open.
+func (b *Batch) Build(d *Dir, name string) (*Folder, error) {
+	if !b.many || !hasRename {
+		return nil, nil
+	}
+	w, err := b.build(d, name)
+	if w == nil || err != nil {
+		return nil, err
+	}
+	return &Folder{batch: b, dir: d, name: name, whole: w}, nil
+}
+
+func (b *Batch) build(d *Dir, name string) (*whole, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.known(d, name)
+	if w == nil {
+		in, at, err := d.existing(name)
+		if err != nil {
+			return nil, err
+		}
+		if at == name {
+			in.Close()
+			return nil, nil
+		}
+		s := b.siteIn(d, at, in)
+		if s == nil {
+			return nil, nil
+		}
+		segment, _, _ := strings.Cut(s.below(name), "/")
+		w = &whole{site: s, name: path.Join(at, segment)}
+		b.wholes[place{d, w.name}] = w
+	}
+	if err := w.site.mkdir(w.site.below(name), d.mode); err != nil {
+		return nil, d.About(name, err)
+	}
+	return w, nil
+}
+
+// known returns the whole that a directory is or will be in.
+func (b *Batch) known(d *Dir, name string) *whole {
+	for ; name != "."; name = path.Dir(name) {
+		if w := b.wholes[place{d, name}]; w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+// siteIn returns the site in an open directory, which it keeps or closes. Without a site, directories are made in their places,
+// which says what keeps that from working too.
+func (b *Batch) siteIn(d *Dir, name string, in *os.Root) *site {
+	s := b.sites[place{d, name}]
+	if s != nil || len(b.sites) == mostSites {
+		in.Close()
+		return s
+	}
+	b.sweep(d, name)
+	if s = openSite(name, in); s == nil {
+		return nil
+	}
+	if b.sites == nil {
+		b.sites, b.wholes = make(map[place]*site), make(map[place]*whole)
+	}
+	b.sites[place{d, name}] = s
+	return s
+}
+
+// existing opens what exists of the way to a directory, and returns how far that is.
+func (d *Dir) existing(name string) (*os.Root, string, error) {
+	for {
+		r, err := d.Folder(name, false)
+		if name == "." || !errors.Is(err, fs.ErrNotExist) {
+			return r, name, err
+		}
+		name = path.Dir(name)
+	}
+}
+
+// stays says that the directory in which a site is still has its name.
+func (s *site) stays(d *Dir) error {
+	r, err := d.Folder(s.name, false)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	now, err := r.Stat(".")
+	was, werr := s.in.Stat(".")
+	if err := errors.Join(err, werr); err != nil {
+		return d.About(s.name, err)
+	}
+	if !os.SameFile(now, was) {
+		return d.Changed(s.name)
+	}
+	return nil
+}
+
+func openSite(name string, in *os.Root) *site {
+	s := &site{name: name, in: in, made: map[string]bool{".": true}}
+	var err error
+	if s.into, err = in.Open("."); err == nil {
+		for range 100 {
+			if s.claim() {
+				return s
+			}
+		}
+		s.into.Close()
+	}
+	in.Close()
+	return nil
+}
+
+// claim makes the directory and locks it. Until it is locked, another process may take it for a leftover and remove it.
+func (s *site) claim() bool {
+	s.tmp = sitePrefix + rand.Text()
+	if s.in.Mkdir(s.tmp, 0o700) != nil {
+		return false
+	}
+	var err error
+	if s.root, err = s.in.OpenRoot(s.tmp); err == nil {
+		if s.dir = lockSite(s.in, s.tmp); s.dir != nil {
+			// What is built can be moved as this can, or can't be.
+			name := sitePrefix + rand.Text()
+			if renameNew(s.into, s.tmp, s.into, name) == nil {
+				s.tmp = name
+				return true
+			}
+			s.dir.Close()
+		}
+		s.root.Close()
+	}
+	s.in.Remove(s.tmp)
+	return false
+}
+
+// lockSite opens and locks a site, whose process has ended then; nil if it can't.
+func lockSite(in *os.Root, name string) *os.File {
+	d, err := in.Open(name)
+	if err != nil {
+		return nil
+	}
+	if held, _ := TryLock(d, Exclusive); held {
+		mine, err := d.Stat()
+		now, nerr := in.Lstat(name)
+		if err == nil && nerr == nil && os.SameFile(mine, now) {
+			return d
+		}
+	}
+	d.Close()
+	return nil
+}
+
+// sweepSite removes a site whose process has died.
+func sweepSite(in *os.Root, name string) {
+	if fi, err := in.Lstat(name); err != nil || !fi.IsDir() {
+		return
+	}
+	if d := lockSite(in, name); d != nil {
+		in.RemoveAll(name)
+		d.Close()
+	}
+}
+
+// below is what the place of a file or a directory is called in the site.
+func (s *site) below(name string) string {
+	if s.name == "." {
+		return name
+	}
+	return name[len(s.name)+1:]
+}
+
+func (s *site) mkdir(name string, mode fs.FileMode) error {
+	if s.made[name] {
+		return nil
+	}
+	dir := path.Dir(name)
+	if err := s.mkdir(dir, mode); err != nil {
+		return err
+	}
+	if s.opened == nil || s.last != dir {
+		r, err := s.root.OpenRoot(dir)
+		if err != nil {
+			return err
+		}
+		s.closeLast()
+		s.last, s.opened = dir, r
+	}
+	if err := s.opened.Mkdir(path.Base(name), mode); err != nil {
+		return err
+	}
+	s.made[name] = true
+	return nil
+}
+
+func (s *site) closeLast() {
+	if s.opened != nil {
+		s.opened.Close()
+	}
+}
+
+// create makes a file with exactly this mode.
+func (s *site) create(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	err := s.createBelow(name, mode, write)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = In{Root: s.root, Lazy: true}.Create(name, 0o600, func(to *os.File) error {
+			if err := write(to); err != nil {
+				return err
+			}
+			return to.Chmod(mode)
+		})
+	}
+	return err
+}
+
+// moveWholes moves directories into their places. One stays where by now something is in its place, or where something was begun
+// in it that isn't in all: its files are moved one by one then.
+func (b *Batch) moveWholes(ctx context.Context, all []*Staged) error {
+	files := make(map[*whole]int64)
+	var wholes []*Staged // the first of each
+	for _, st := range all {
+		if st == nil || st.whole == nil {
+			continue
+		}
+		if files[st.whole]++; files[st.whole] == 1 {
+			wholes = append(wholes, st)
+		}
+	}
+	var in *site
+	for _, st := range wholes {
+		w := st.whole
+		if w.begun.Load() != files[w] {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if w.site != in {
+			in = w.site
+			if err := in.stays(st.dir); err != nil {
+				return err
+			}
+		}
+		base := path.Base(w.name)
+		err := renameNew(w.site.dir, base, w.site.into, base)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return st.dir.About(w.name, err)
+		}
+		w.moved = err == nil
+	}
+	return nil
+}
+
+// clear removes the sites, with what is left in them.
+func (b *Batch) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.sites {
+		s.closeLast()
+		s.root.Close()
+		s.in.RemoveAll(s.tmp)
+		s.dir.Close()
+		s.into.Close()
+		s.in.Close()
+	}
+	b.sites, b.wholes = nil, nil
+}
