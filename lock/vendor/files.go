@@ -121,12 +121,15 @@ func (f *files) openOnce(name string) (*os.File, fs.FileInfo, error) {
 	return r, info, nil
 }
 
-// readPack reads a pack that was opened.
-func readPack(name string, r io.Reader, info fs.FileInfo) ([]byte, error) {
+// readPack reads a pack that was opened, into the memory of b if it fits.
+func readPack(name string, r io.Reader, info fs.FileInfo, b []byte) ([]byte, error) {
 	if info.Size() > maxPack {
 		return nil, &Error{name, 0, 0, errLarge}
 	}
-	b := make([]byte, info.Size()+1)
+	if int64(cap(b)) <= info.Size() {
+		b = make([]byte, info.Size()+1)
+	}
+	b = b[:info.Size()+1]
 	n, err := io.ReadFull(r, b)
 	if err == nil {
 		err = &Error{name, 0, 0, errors.New("the file grew while it was read")}
@@ -144,7 +147,7 @@ func (f *files) readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Close()
-	return readPack(name, r, info)
+	return readPack(name, r, info, nil)
 }
 
 // makeDirectory makes a directory, so that it lasts. What is above it is there.

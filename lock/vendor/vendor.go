@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Vendor is a directory of objects. It implements cas.Getter and what package bundle calls Refs. Any number of goroutines may use it.
+// A Vendor is a directory of objects. It implements cas.Getter, cas.Visitor and what package bundle calls Refs. Any number of goroutines may use it.
 type Vendor struct {
 	files   *files
 	packs   map[string]*found // by the digits that its objects begin with
@@ -238,7 +238,7 @@ func (v *Vendor) drop(p *found) {
 
 // read finds out what is in a pack.
 func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error) {
-	b, err := readPack(name, r, info)
+	b, err := readPack(name, r, info, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error)
 	return x, nil
 }
 
-// buffers lends memory for lines.
+// buffers lends memory for lines and packs.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read returns the object of a line. It hashes the bytes: a caller with another source must know before half of them are
