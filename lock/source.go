@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
+	"sync/atomic"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
@@ -61,6 +63,51 @@ func (f first) Ref(name string) (cas.ID, error) {
 		}
 	}
 	return cas.ID{}, &fs.PathError{Op: "ref", Path: name, Err: fs.ErrNotExist}
+}
+
+// Visit calls visit for each of ids as a cas.Visitor does. Sources that are visitors are asked first, each for what those before
+// it couldn't give, so that the others' Get is for what is left. An object that no source has is a *MissingError.
+func Visit(ctx context.Context, src Source, ids []cas.ID, visit func(i int, o cas.Object) error) error {
+	done := make([]atomic.Bool, len(ids))
+	var failed atomic.Bool
+	see := func(i int, o cas.Object) error {
+		done[i].Store(true)
+		err := visit(i, o)
+		if err != nil {
+			failed.Store(true)
+		}
+		return err
+	}
+	at := make([]int, len(ids)) // those that aren't done
+	for i := range at {
+		at[i] = i
+	}
+	for _, s := range partsOf(src) {
+		v, ok := s.(cas.Visitor)
+		if !ok {
+			continue
+		}
+		some := make([]cas.ID, len(at))
+		for k, i := range at {
+			some[k] = ids[i]
+		}
+		err := v.Visit(ctx, some, func(k int, o cas.Object) error { return see(at[k], o) })
+		if err == nil || failed.Load() || ctx.Err() != nil {
+			return err
+		}
+		at = slices.DeleteFunc(at, func(i int) bool { return done[i].Load() })
+	}
+	return cas.Parallel(ctx, 0, len(at), func(ctx context.Context, k int) error {
+		o, err := src.Get(ctx, ids[at[k]])
+		if errors.Is(err, fs.ErrNotExist) {
+			return &MissingError{ID: ids[at[k]]}
+		}
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return visit(at[k], o)
+	})
 }
 
 // readBundle reads a manifest, with all signatures that are known of it.

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -282,6 +283,59 @@ func (k *killer) restore(round int) {
 			k.t.Fatalf("round %d: %s is %q", round, name, k.get(name))
 		}
 	}
+}
+
+// TestRestoreKilled kills rye restore while it brings back a whole directory. It comes with all its files or not at all, and what
+// was left of the attempt is gone after the next.
+func TestRestoreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
+	p := newLockedProject(t, 40) // more than are made durable one by one
+	k := &killer{p, rand.New(rand.NewPCG(11, 12)), map[string]time.Duration{}, 0, 0}
+	k.in("lock")
+	k.in("vendor")
+	want := map[string]string{}
+	for _, name := range k.items {
+		want[name] = k.get(name)
+	}
+	lose := func(round int) {
+		if err := os.RemoveAll(k.path([]string{".ai/tools", ".ai/tools/mine"}[round%2])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose(0)
+	k.learn("restore", "**")
+	left := 0
+	for round := range 40 {
+		lose(round)
+		done := k.kill("restore", "**")
+		there := 0
+		for _, name := range k.items {
+			if now := k.get(name); now == want[name] {
+				there++
+			} else if now != "" {
+				t.Fatalf("round %d: %s is %q", round, name, now)
+			}
+		}
+		if there != len(k.items) && (done || there > 0 && runtime.GOOS == "linux") {
+			t.Fatalf("round %d, acknowledged: %v: %d of %d files are there", round, done, there, len(k.items))
+		}
+		left += len(k.leftovers())
+		k.in("restore", "**")
+		if again := k.leftovers(); len(again) > 0 {
+			t.Fatalf("round %d: left: %q", round, again)
+		}
+		for _, name := range k.items {
+			if k.get(name) != want[name] {
+				t.Fatalf("round %d: %s is %q", round, name, k.get(name))
+			}
+		}
+	}
+	if k.ended == 0 || k.ended == k.runs {
+		t.Errorf("%d of %d had ended before they were killed", k.ended, k.runs)
+	}
+	t.Logf("%d of %d had ended; the others have left %d files and directories", k.ended, k.runs, left)
 }
 
 func (k *killer) fetch(round int) {

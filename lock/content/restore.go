@@ -163,9 +163,11 @@ func (f *restored) line() RestoredFile {
 type restored struct {
 	ref    model.Ref
 	path   string // below .ai
+	dir    string // of path
 	where  string // for people
 	want   cas.Info
 	mode   cas.Mode
+	there  bool        // the directory is
 	before fs.FileInfo // nil: there was nothing
 	found  cas.Digest  // of what was there
 	staged *osfile.Staged

@@ -33,7 +33,7 @@ type restoring struct {
 	objects lock.Source
 	dir     *osfile.Dir // nil: there is nothing, and nothing is to be written
 	writes  bool
-	files   []*restored // that are to be looked at; after compare, those that aren't as they are pinned
+	files   []*restored // that are to be looked at, by directory; after compare, those that aren't as they are pinned
 }
 
 // add takes in the files of pins, where all of them can be that.
@@ -53,28 +53,26 @@ func (r *restoring) add(ctx context.Context, pins []lockfile.Pin) error {
 		if r.dir != nil {
 			where = r.dir.Where(f.Path)
 		}
-		r.files[i] = &restored{ref: refs[f.Ref], path: f.Path, where: where, want: cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size}, mode: f.Mode}
+		r.files[i] = &restored{ref: refs[f.Ref], path: f.Path, dir: path.Dir(f.Path), where: where, want: cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size}, mode: f.Mode}
 	}
+	slices.SortFunc(r.files, func(a, b *restored) int { return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.path, b.path)) })
 	return nil
 }
 
 // folders calls f for each directory with its files, from a few goroutines, and returns an error of the first in order
 // that has one.
 func (r *restoring) folders(ctx context.Context, f func(dir string, files []*restored) error) error {
-	slices.SortFunc(r.files, func(a, b *restored) int {
-		return cmp.Or(cmp.Compare(path.Dir(a.path), path.Dir(b.path)), cmp.Compare(a.path, b.path))
-	})
 	var groups [][]*restored
 	for i := 0; i < len(r.files); {
 		n := i + 1
-		for n < len(r.files) && path.Dir(r.files[n].path) == path.Dir(r.files[i].path) {
+		for n < len(r.files) && r.files[n].dir == r.files[i].dir {
 			n++
 		}
 		groups, i = append(groups, r.files[i:n]), n
 	}
 	errs := make([]error, len(groups))
 	if err := cas.Parallel(ctx, 2*runtime.GOMAXPROCS(0), len(groups), func(_ context.Context, i int) error {
-		errs[i] = f(path.Dir(groups[i][0].path), groups[i])
+		errs[i] = f(groups[i][0].dir, groups[i])
 		return nil
 	}); err != nil {
 		return err
@@ -102,12 +100,16 @@ func (r *restoring) compare(ctx context.Context) error {
 	if r.dir == nil {
 		return nil
 	}
+	if r.writes {
+		r.sweep()
+	}
 	same := sync.Map{}
 	err := r.existing(ctx, func(folder *os.Root, dir string, files []*restored) (err error) {
 		if r.writes {
 			osfile.Sweep(r.dir.Where(dir), r.l.Now()) // here, for what was left may stand beside files that are all as they should be
 		}
 		for _, f := range files {
+			f.there = true
 			h := cas.NewHasher()
 			if f.before, err = r.read(ctx, folder, f, h); err != nil {
 				return err
@@ -123,6 +125,17 @@ func (r *restoring) compare(ctx context.Context) error {
 	})
 	r.files = slices.DeleteFunc(r.files, func(f *restored) bool { _, ok := same.Load(f); return ok })
 	return err
+}
+
+// sweep removes what was left in the directories that the others are in.
+func (r *restoring) sweep() {
+	swept := map[string]bool{}
+	for _, f := range r.files {
+		for dir := path.Dir(f.dir); !swept[dir]; dir = path.Dir(dir) {
+			swept[dir] = true
+			osfile.Sweep(r.dir.Where(dir), r.l.Now())
+		}
+	}
 }
 
 // read reads a file that is there, and returns nil if there is none. A link is refused: what would be replaced is the
@@ -158,7 +171,7 @@ func (r *restoring) write(ctx context.Context) error {
 		return err
 	}
 	b := osfile.NewBatch(len(r.files), r.l.Now())
-	if err := r.folders(ctx, func(dir string, files []*restored) error { return r.stage(ctx, b, dir, files) }); err != nil {
+	if err := r.stageAll(ctx, b); err != nil {
 		b.Drop(r.staged())
 		if isMissing(err) {
 			err = cmp.Or(r.missing(ctx), err)
@@ -222,6 +235,71 @@ func (r *restoring) keep(ctx context.Context) error {
 	return batch.Commit(ctx)
 }
 
+// stageAll writes the new files: those of directories that are there one directory after the other, those of directories that are
+// built in the order that is cheapest for the source.
+func (r *restoring) stageAll(ctx context.Context, b *osfile.Batch) error {
+	var mu sync.Mutex
+	var ids []cas.ID
+	built := make(map[cas.ID][]builtFile)
+	if err := r.folders(ctx, func(dir string, files []*restored) error {
+		if files[0].there {
+			return r.stage(ctx, b, dir, files)
+		}
+		in, err := b.Build(r.dir, dir)
+		if err != nil {
+			return err
+		}
+		if in == nil {
+			return r.stage(ctx, b, dir, files)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, f := range files {
+			if built[f.want.ID] == nil {
+				ids = append(ids, f.want.ID)
+			}
+			built[f.want.ID] = append(built[f.want.ID], builtFile{f, in})
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return lock.Visit(ctx, r.objects, ids, func(i int, o cas.Object) error {
+		if err := built[ids[i]][0].write(o); err != nil {
+			return err
+		}
+		for _, f := range built[ids[i]][1:] { // which are the same
+			again, err := r.objects.Get(ctx, ids[i])
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(f.write(again), again.Close()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// A builtFile is one of a directory that is built.
+type builtFile struct {
+	*restored
+	in *osfile.Folder
+}
+
+func (f builtFile) write(o cas.Object) (err error) {
+	f.staged, err = f.in.Stage(path.Base(f.path), nil, edit.Mode(f.mode == cas.Exec), copyOf(o))
+	return err
+}
+
+// copyOf writes an object, which ends in an error where it isn't the object.
+func copyOf(o cas.Object) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.Copy(w, o)
+		return err
+	}
+}
+
 // stage writes the new files of a directory beside the old ones.
 func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, files []*restored) error {
 	var in *osfile.Folder
@@ -244,10 +322,7 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, dir string, file
 				return errors.Join(err, o.Close())
 			}
 		}
-		f.staged, err = in.Stage(path.Base(f.path), f.before, edit.Mode(f.mode == cas.Exec), func(w io.Writer) error {
-			_, err := io.Copy(w, o) // which ends in an error where it isn't the object
-			return err
-		})
+		f.staged, err = in.Stage(path.Base(f.path), f.before, edit.Mode(f.mode == cas.Exec), copyOf(o))
 		if err := errors.Join(err, o.Close()); err != nil {
 			return err
 		}

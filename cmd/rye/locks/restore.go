@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -78,9 +79,10 @@ func (c *restoreRun) pins(ctx context.Context, l *places.Lock) (pins []lockfile.
 	for _, text := range c.Items {
 		found := false
 		g, globErr := glob.Parse(text)
+		kind, id, _ := strings.Cut(text, ":")
 		for i := range l.Old.Pins {
 			p := &l.Old.Pins[i]
-			exact := p.Ref.String() == text
+			exact := p.Ref.Kind == kind && p.Ref.ID == id
 			if !exact && (globErr != nil || !g.Match(glob.Name{Kind: p.Ref.Kind, ID: p.Ref.ID})) {
 				continue
 			}
