@@ -230,6 +230,9 @@ func appendSigned(dst []byte, document, blob cas.Digest) []byte {
 var escapes = [256]byte{'\n': 'n', '\r': 'r', 0: '0', '\\': '\\'}
 
 func appendData(dst, b []byte) []byte {
+	if bytes.IndexByte(b, '\\') < 0 && bytes.IndexByte(b, '\r') < 0 && bytes.IndexByte(b, 0) < 0 {
+		return appendText(dst, b)
+	}
 	from := 0
 	for i, c := range b {
 		if letter := escapes[c]; letter != 0 {
@@ -238,6 +241,18 @@ func appendData(dst, b []byte) []byte {
 		}
 	}
 	return append(dst, b[from:]...)
+}
+
+// appendText is appendData where only ends of lines are escaped, which are looked for many bytes at a time.
+func appendText(dst, b []byte) []byte {
+	for {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			return append(dst, b...)
+		}
+		dst = append(append(dst, b[:i]...), '\\', 'n')
+		b = b[i+1:]
+	}
 }
 
 var (

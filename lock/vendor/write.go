@@ -248,9 +248,12 @@ func (w *writer) stagePack(p *packing) (err error) {
 		return nil
 	}
 	if len(missing) > 0 {
-		if whole, err = w.fill(p.pack, p.have, missing); whole == nil || err != nil {
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
+		if whole, err = w.fill(p, (*buf)[:0]); whole == nil || err != nil {
 			return err
 		}
+		*buf = whole
 	}
 	s := step{name: p.name, loses: len(rest) > 0, also: len(rest) > 0 && len(missing) > 0}
 	var both []byte
@@ -260,13 +263,23 @@ func (w *writer) stagePack(p *packing) (err error) {
 	return w.create(s, whole, both)
 }
 
-// fill returns the whole of a pack; nil if something is missing everywhere.
-func (w *writer) fill(p *pack, have *state, missing []entry) ([]byte, error) {
-	absent := false
-	for i := range missing {
-		e := &missing[i]
+// fill appends the whole of a pack to nothing, in the memory of whole; nil if something is missing everywhere.
+func (w *writer) fill(p *packing, whole []byte) ([]byte, error) {
+	size, missing, absent := int64(len(head)), p.missing, false
+	for i := range p.entries {
+		size += p.entries[i].size + p.entries[i].size/16 + lineWeight
+	}
+	whole = append(slices.Grow(whole, int(size)), head...)
+	for i := range p.entries {
+		slot := p.entries[i].slot()
+		if len(missing) == 0 || missing[0].slot() != slot {
+			whole = append(whole, p.have.good[slot]...)
+			continue
+		}
+		e := &missing[0]
+		missing = missing[1:]
 		if e.Kind == signed {
-			have.good[e.slot()] = appendSigned(nil, e.Digest, e.blob)
+			whole = appendSigned(whole, e.Digest, e.blob)
 			continue
 		}
 		b, err := e.bytes, error(nil)
@@ -281,12 +294,12 @@ func (w *writer) fill(p *pack, have *state, missing []entry) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		have.good[e.slot()] = appendLine(nil, e.ID, b)
+		whole = appendLine(whole, e.ID, b)
+		e.bytes = nil // which others may use now
 	}
 	if absent {
 		return nil, nil
 	}
-	whole, _, _ := have.lines(p.entries)
 	return whole, nil
 }
 
