@@ -48,10 +48,7 @@ func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 	for _, a := range s.lock.Artifacts {
 		all = append(all, Object{ID: cas.ID{Kind: cas.Blob, Digest: a.Digest}, Size: a.Size, NeededBy: a.String()})
 	}
-	slices.SortStableFunc(all, func(a, b Object) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Digest.Compare(b.Digest))
-	})
-	return slices.CompactFunc(all, func(a, b Object) bool { return a.ID == b.ID }), ctx.Err()
+	return inOrder(all), ctx.Err()
 }
 
 // blobs calls visit with the files of the spaces, and who needs them, until it returns false.
@@ -112,4 +109,23 @@ func (s *Side) neededBy(id cas.ID) (who string) {
 		}
 	}
 	return cmp.Or(who, file.Name) // a tree, whose pin is reported, or signatures
+}
+
+// inOrder sorts objects, and keeps the first of those that are the same. What is sorted are numbers, which are moved faster.
+func inOrder(all []Object) []Object {
+	order := make([]int32, len(all))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Digest.Compare(b.Digest), cmp.Compare(i, j))
+	})
+	out := make([]Object, 0, len(all))
+	for _, i := range order {
+		if n := len(out); n == 0 || out[n-1].ID != all[i].ID {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }

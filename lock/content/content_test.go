@@ -51,7 +51,7 @@ func locked(t *testing.T) *projecttest.Project {
 func vendored(t *testing.T) *projecttest.Project {
 	t.Helper()
 	p := locked(t)
-	if _, err := content.Vendor(t.Context(), p.Lock()); err != nil {
+	if _, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -198,9 +198,12 @@ func TestVendorLink(t *testing.T) {
 	p := locked(t)
 	locks := map[string]*workspace.Lock{}
 	calls := map[string]func(l *workspace.Lock) error{
-		"fetch":  func(l *workspace.Lock) error { _, err := content.Fetch(t.Context(), l); return err },
-		"vendor": func(l *workspace.Lock) error { _, err := content.Vendor(t.Context(), l); return err },
-		"check":  func(l *workspace.Lock) error { _, err := content.CheckVendor(t.Context(), l); return err },
+		"fetch": func(l *workspace.Lock) error { _, err := content.Fetch(t.Context(), l); return err },
+		"vendor": func(l *workspace.Lock) error {
+			_, err := content.Vendor(t.Context(), l, content.FetchResult{})
+			return err
+		},
+		"check": func(l *workspace.Lock) error { _, err := content.CheckVendor(t.Context(), l); return err },
 		"restore": func(l *workspace.Lock) error {
 			_, err := content.Restore(t.Context(), l, l.Old.Pins, false)
 			return err
@@ -239,7 +242,7 @@ func TestCheckVendor(t *testing.T) {
 		}
 	}
 	check(fault.NotFound, "")
-	if r, err := content.Vendor(t.Context(), p.Lock()); err != nil || r.Written != 1 || r.Removed != 0 {
+	if r, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{}); err != nil || r.Written != 1 || r.Removed != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	check("", "")
@@ -250,7 +253,7 @@ func TestCheckVendor(t *testing.T) {
 	check(fault.Integrity, ", which knowledge:acme/note needs")
 	p.Write(pack, good)
 	p.Write(vendorDir+"/notes.txt", "mine")
-	if r, err := content.Vendor(t.Context(), p.Lock()); err != nil || r.Written != 0 {
+	if r, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{}); err != nil || r.Written != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err := content.CheckVendor(t.Context(), p.Unopened()); err != nil || len(r.Foreign) != 1 || r.Foreign[0] != p.At(vendorDir+"/notes.txt") {
@@ -259,13 +262,13 @@ func TestCheckVendor(t *testing.T) {
 	// Vendor replaces no directory, and needs all objects.
 	p.Remove(pack)
 	p.Write(pack+"/mine.txt", "mine")
-	_, err := content.Vendor(t.Context(), p.Lock())
+	_, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{})
 	if f := fault.Of(err); f.Code != fault.Integrity || !strings.HasPrefix(f.Hint[0], "mv ") || p.Read(pack+"/mine.txt") != "mine" {
 		t.Errorf("%v: %q", err, f.Hint)
 	}
 	p.Remove(vendorDir)
 	p.ForgetStore()
-	if _, err := content.Vendor(t.Context(), p.Lock()); fault.CodeOf(err) != fault.NotFound || p.Read(pack) != "" {
+	if _, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{}); fault.CodeOf(err) != fault.NotFound || p.Read(pack) != "" {
 		t.Error(err)
 	}
 }

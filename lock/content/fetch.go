@@ -31,13 +31,16 @@ type FetchResult struct {
 	Objects int64 `json:"objects"`
 	Fetched int64 `json:"fetched"` // objects that weren't in the store
 	Bytes   int64 `json:"bytes"`   // of these
+
+	all []lock.Object // that the lock names
 }
 
 // Fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from the
 // project. What is damaged in .ai/vendor may be whole elsewhere, and is an error only if it isn't.
 func Fetch(ctx context.Context, l *workspace.Lock) (FetchResult, error) {
 	ans := FetchResult{Bundles: len(l.Old.Bundles)}
-	return ans, ans.fetch(ctx, l)
+	err := ans.fetch(ctx, l)
+	return ans, err
 }
 
 func (ans *FetchResult) fetch(ctx context.Context, l *workspace.Lock) error {
@@ -72,7 +75,7 @@ func (ans *FetchResult) fetch(ctx context.Context, l *workspace.Lock) error {
 	if broken > 0 || unread {
 		l.Warn("healed damaged objects in the store from the sources of the lock", nil)
 	}
-	ans.Objects = int64(len(objects))
+	ans.Objects, ans.all = int64(len(objects)), objects
 	return keep.Lock(ctx, l.DiskStore(), l.LockPath(), objects)
 }
 

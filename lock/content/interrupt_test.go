@@ -60,7 +60,10 @@ func TestInterruptedAnywhere(t *testing.T) {
 		},
 		"vendor": {
 			prepare: func(p *projecttest.Project) { p.Remove(vendorDir) },
-			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := content.Vendor(ctx, l); return err },
+			call: func(ctx context.Context, l *workspace.Lock) error {
+				_, err := content.Vendor(ctx, l, content.FetchResult{})
+				return err
+			},
 		},
 		"check": {
 			prepare: func(p *projecttest.Project) {},

@@ -29,11 +29,22 @@ type VendorResult struct {
 	Foreign  []string `json:"-"` // files that rye didn't write and leaves alone
 }
 
-// Vendor writes everything that a lock names into .ai/vendor, from the store, which must have it.
-func Vendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) {
-	objects, _, err := wanted(ctx, l, l.DiskStore())
-	if err != nil {
-		return nil, err
+// Vendor writes everything that a lock names into .ai/vendor, from the store, which must have it. What the lock names is known of
+// Fetch if it has just been called.
+func Vendor(ctx context.Context, l *workspace.Lock, fetched FetchResult) (*VendorResult, error) {
+	all := fetched.all
+	if all == nil {
+		set, err := Stored(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		if all, err = set.Objects(ctx); err != nil {
+			return nil, err
+		}
+	}
+	objects := make([]vendor.Object, len(all))
+	for i := range all {
+		objects[i] = vendored(&all[i])
 	}
 	r, err := vendor.Write(ctx, l.VendorDir(), objects, l.DiskStore())
 	if in, ok := errors.AsType[*vendor.Error](err); ok {
@@ -66,9 +77,13 @@ func wanted(ctx context.Context, l *workspace.Lock, from lock.Source) ([]vendor.
 	out, by := make([]vendor.Object, len(all)), make(map[cas.ID]string, len(all))
 	for i, o := range all {
 		by[o.ID] = o.NeededBy
-		out[i] = vendor.Object{ID: o.ID, Size: o.Size, Signatures: o.Signatures}
+		out[i] = vendored(&o)
 	}
 	return out, by, nil
+}
+
+func vendored(o *lock.Object) vendor.Object {
+	return vendor.Object{ID: o.ID, Size: o.Size, Signatures: o.Signatures}
 }
 
 // CheckVendor compares .ai/vendor with what Vendor would write. It needs nothing but the directory. If they differ there

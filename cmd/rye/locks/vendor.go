@@ -62,12 +62,13 @@ func (c *vendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		return VendorAnswer{r, err != nil}, err
 	}
-	if _, err := fetch(ctx, l); err != nil {
+	fetched, err := fetch(ctx, l)
+	if err != nil {
 		return nil, err
 	}
 	p := l.App.Progress("vendoring", 0)
 	defer p.Done()
-	r, err := content.Vendor(ctx, l.Lock)
+	r, err := content.Vendor(ctx, l.Lock, fetched)
 	if err != nil {
 		return nil, err
 	}
