@@ -68,7 +68,8 @@ func (p *Project) AddRoot(text string) (*Project, error) {
 // RemoveRoot takes out a root that is there. If no other is left the section goes.
 func (p *Project) RemoveRoot(text string) (*Project, error) {
 	if !slices.ContainsFunc(p.Roots, func(r Root) bool { return r.Text == text }) {
-		return nil, fault.New(fault.NotFound, "%s has no root %+q", family, text).From(fs.ErrNotExist).On("root", text)
+		return nil, fault.New(fault.NotFound, "%s has no root %+q", family, text).From(fs.ErrNotExist).On("root", text).
+			Because("rye remove takes a line out of rye.yaml; rye rm deletes an item").Try("rye tree")
 	}
 	return p.change(func(root *yamltree.Node) {
 		if root.Get("roots").DropItem(text); len(p.Roots) == 1 {
