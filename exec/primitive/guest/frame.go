@@ -63,11 +63,27 @@ type Writer struct {
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
 // Frame writes a frame.
-func (w *Writer) Frame(kind byte, b []byte) error {
+func (w *Writer) Frame(kind byte, b []byte) error { return w.write(appendFrame(nil, kind, b)) }
+
+// Last writes what this process has used so far, and the frame that ends a conversation, in one piece: the other side is woken up
+// once.
+func (w *Writer) Last(kind byte, b []byte) error {
+	used, err := appendUsed(nil)
+	if err != nil {
+		return err
+	}
+	return w.write(appendFrame(used, kind, b))
+}
+
+func (w *Writer) write(b []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, err := w.to.Write(append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(b))), b...))
+	_, err := w.to.Write(b)
 	return err
+}
+
+func appendFrame(to []byte, kind byte, b []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(append(to, kind), uint32(len(b))), b...)
 }
 
 // Stream returns a writer that writes frames of a kind.

@@ -8,16 +8,16 @@ import (
 	"syscall"
 )
 
-// Used says what this process has used so far.
-func (w *Writer) Used() error {
+// appendUsed appends the frame of what this process has used so far.
+func appendUsed(to []byte) ([]byte, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return err
+		return nil, err
 	}
 	rss := int64(u.Maxrss)
 	if runtime.GOOS != "darwin" {
 		rss <<= 10
 	}
 	cpu := (u.Utime.Nano() + u.Stime.Nano()) / 1e6
-	return w.Frame(Used, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(cpu)), uint64(rss)))
+	return appendFrame(to, Used, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(cpu)), uint64(rss))), nil
 }

@@ -94,10 +94,7 @@ func (r *request) serve(w *guest.Writer) error {
 	if ended.Swap(true) {
 		select {} // the process ends: a second answer would be taken for that of the next call
 	}
-	if err := w.Used(); err != nil {
-		return err
-	}
-	return w.Frame(guest.Value, answer)
+	return w.Last(guest.Value, answer)
 }
 
 // options is the language as specified, with sets, and with if and for outside of functions. There is no while and no

@@ -62,6 +62,8 @@
 // has the module that was pinned, whatever became of the copy that it was read from, and reads it no more. Where the module's
 // file or the compiled one has been replaced by another one, there is a new child, and a copy that was compared before.
 //
+// Its memory is that of the call before, cleared, unless it was large.
+//
 // Copying the data of a module of some MiB into an instance takes 2 ms. From the second call on a child makes the next instance
 // when it has answered, unless making one runs code of the module. It is used for a call with the same arguments and variables;
 // the input and the files are those of the call.

@@ -51,7 +51,11 @@ func Guest(in io.Reader, out io.Writer) int {
 		default:
 			kind, text = guest.Refused, guest.Cut(err.Error())
 		}
-		if p.Kept && w.Used() != nil || w.Frame(kind, text) != nil {
+		write := w.Frame
+		if p.Kept {
+			write = w.Last
+		}
+		if write(kind, text) != nil {
 			return 1
 		}
 		if !p.Kept || kind != guest.Exit {
@@ -73,6 +77,7 @@ func (t *trap) Unwrap() error { return t.error }
 // which may be made before its plan is there, since to copy a module's data into its memory takes as long as many runs.
 type ready struct {
 	runtime    wazero.Runtime
+	memory     memory
 	compiled   wazero.CompiledModule
 	starts     bool      // making an instance runs code of the module
 	next, last *instance // nil: none
@@ -123,7 +128,7 @@ func (e *ready) take(ctx context.Context, p *plan) *instance {
 // instantiate gives an instance its module and its memory.
 func (e *ready) instantiate(ctx context.Context, i *instance, w *guest.Writer) (err error) {
 	config := i.plan.config(i.view).WithStdin(i).WithStdout(w.Stream(guest.Out)).WithStderr(w.Stream(guest.Err))
-	i.module, err = e.runtime.InstantiateModule(reserving(ctx), e.compiled, config)
+	i.module, err = e.runtime.InstantiateModule(e.memory.reserving(ctx), e.compiled, config)
 	return err
 }
 

@@ -3,6 +3,7 @@ package wasm
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -151,5 +152,48 @@ func TestReady(t *testing.T) {
 		if time.Since(given) > time.Minute {
 			t.Fatal("the stage that had other namespaces has not ended")
 		}
+	}
+}
+
+// TestMemoryAgain: the memory of a module that has ended is used again, and nothing of what was in it is left, where it began and
+// where it grew. That of a module which needed much is given back.
+func TestMemoryAgain(t *testing.T) {
+	code := func(pages uint64) []byte {
+		var all []byte
+		number := func(n uint64) { all = appendSigned(append(all, opI32Const), n) }
+		fresh := func(at uint64) { // a trap unless there is 0, which is then 7
+			number(at)
+			all = append(all, 0x28, 2, 0, 0x04, 0x40, 0x00, opEnd)
+			number(at)
+			number(7)
+			all = append(all, 0x36, 2, 0)
+		}
+		fresh(100)
+		number(pages)
+		all = append(all, 0x40, 0, 0x1a) // grow
+		fresh(100 + page)
+		return append(all, opEnd)
+	}
+	for name, c := range map[string]struct {
+		pages uint64
+		again bool
+	}{"little": {1, true}, "much": {maxSpare / page, false}} {
+		e, ctx := new(ready), context.Background()
+		at := filepath.Join(sandboxtest.Dir(t), "module.wasm")
+		if err := os.WriteFile(at, build(nil, code(c.pages), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var last *reserved
+		for i := range 4 {
+			if err := (&plan{Module: at, Name: "m", Pages: 1000, Kept: true}).run(ctx, e, nil, guest.NewWriter(io.Discard)); err != nil {
+				t.Fatalf("%s, call %d: %v", name, i, err)
+			}
+			e.last.close(ctx)
+			if got := e.memory.spare; c.again != (got != nil) || i > 0 && got != last {
+				t.Errorf("%s, call %d: kept %v, before %v", name, i, got, last)
+			}
+			last = e.memory.spare
+		}
+		e.close(ctx)
 	}
 }
