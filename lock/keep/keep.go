@@ -139,17 +139,32 @@ func Hold(ctx context.Context, store Holder, s *lock.Set) (release func() error,
 	if err != nil {
 		return nil, err
 	}
-	tree, err := treeOf(ctx, store, "", objects, cas.ID{})
-	if err != nil {
+	var all named
+	if _, err := putFiles(ctx, &all, "", objects, cas.ID{}); err != nil {
 		return nil, err
 	}
-	ids := []cas.ID{tree}
 	for _, o := range objects {
 		if o.Kind == cas.Document {
-			ids = append(ids, o.ID)
+			all = append(all, o.ID)
 		}
 	}
-	return store.Pin(ctx, ids...)
+	// Where the same set was in use before, the store has its tree.
+	if release, err = store.Pin(ctx, all...); !errors.Is(err, fs.ErrNotExist) {
+		return release, err
+	}
+	if _, err := treeOf(ctx, store, "", objects, cas.ID{}); err != nil {
+		return nil, err
+	}
+	return store.Pin(ctx, all...)
+}
+
+// named takes objects and remembers only their names.
+type named []cas.ID
+
+func (n *named) PutBytes(_ context.Context, kind cas.Kind, b []byte) (cas.Digest, error) {
+	d := cas.Sum(b)
+	*n = append(*n, cas.ID{Kind: kind, Digest: d})
+	return d, nil
 }
 
 // Forget lets a store no longer keep what the lock at a path named.
@@ -236,9 +251,27 @@ func documents(ctx context.Context, s Keeper, name string) (all []cas.Digest, er
 	return all, nil
 }
 
-// treeOf puts the tree of all files. It has a directory for each first byte of a digest, so that a lock that changed a
-// little shares nearly all of it with the one before. The tree that was there before is in it too, if there is one.
+// treeOf puts the tree of all files into a store.
 func treeOf(ctx context.Context, s Keeper, path string, objects []lock.Object, before cas.ID) (cas.ID, error) {
+	batch, err := s.Batch(ctx)
+	if err != nil {
+		return cas.ID{}, err
+	}
+	defer batch.Close()
+	tree, err := putFiles(ctx, batch, path, objects, before)
+	if err != nil {
+		return cas.ID{}, err
+	}
+	return tree, batch.Commit(ctx)
+}
+
+type putter interface {
+	PutBytes(ctx context.Context, kind cas.Kind, b []byte) (cas.Digest, error)
+}
+
+// putFiles puts the tree of all files. It has a directory for each first byte of a digest, so that a lock that changed a
+// little shares nearly all of it with the one before. The tree that was there before is in it too, if there is one.
+func putFiles(ctx context.Context, to putter, path string, objects []lock.Object, before cas.ID) (cas.ID, error) {
 	var files [256][]cas.Entry
 	var docs strings.Builder
 	for _, o := range objects {
@@ -253,14 +286,9 @@ func treeOf(ctx context.Context, s Keeper, path string, objects []lock.Object, b
 		}
 		files[o.Digest[0]] = append(files[o.Digest[0]], e)
 	}
-	batch, err := s.Batch(ctx)
-	if err != nil {
-		return cas.ID{}, err
-	}
-	defer batch.Close()
 	var root []cas.Entry
 	for name, text := range map[string]string{pathFile: path, documentsFile: docs.String()} {
-		d, err := batch.PutBytes(ctx, cas.Blob, []byte(text))
+		d, err := to.PutBytes(ctx, cas.Blob, []byte(text))
 		if err != nil {
 			return cas.ID{}, err
 		}
@@ -273,26 +301,23 @@ func treeOf(ctx context.Context, s Keeper, path string, objects []lock.Object, b
 		if len(entries) == 0 {
 			continue
 		}
-		d, err := putTree(ctx, batch, entries)
+		d, err := putTree(ctx, to, entries)
 		if err != nil {
 			return cas.ID{}, err
 		}
 		root = append(root, cas.Entry{Name: hex.EncodeToString([]byte{byte(i)}), Digest: d, Mode: cas.Dir})
 	}
-	d, err := putTree(ctx, batch, root)
-	if err != nil {
-		return cas.ID{}, err
-	}
-	return cas.ID{Kind: cas.TreeKind, Digest: d}, batch.Commit(ctx)
+	d, err := putTree(ctx, to, root)
+	return cas.ID{Kind: cas.TreeKind, Digest: d}, err
 }
 
-func putTree(ctx context.Context, batch cas.Batch, entries []cas.Entry) (cas.Digest, error) {
+func putTree(ctx context.Context, to putter, entries []cas.Entry) (cas.Digest, error) {
 	slices.SortFunc(entries, func(a, b cas.Entry) int { return cmp.Compare(a.Name, b.Name) })
 	b, err := cas.AppendTree(nil, entries)
 	if err != nil {
 		return cas.Digest{}, err
 	}
-	return batch.PutBytes(ctx, cas.TreeKind, b)
+	return to.PutBytes(ctx, cas.TreeKind, b)
 }
 
 // setRef makes a name stand for an object, whatever it stood for: the zero ID is none.

@@ -286,6 +286,50 @@ func TestHoldOrFailure(t *testing.T) {
 	}
 }
 
+// puts counts the batches that a store is asked for.
+type puts struct {
+	*disk.Store
+	n int
+}
+
+func (p *puts) Batch(ctx context.Context) (cas.Batch, error) {
+	p.n++
+	return p.Store.Batch(ctx)
+}
+
+// The tree of a set that was in use before is found in the store; what gc has removed of it is put again.
+func TestHoldAgain(t *testing.T) {
+	w := newWorld(t)
+	info, err := w.Put(t.Context(), cas.Blob, strings.NewReader("a package"))
+	w.must(err)
+	w.must(w.SetRef(t.Context(), "package", cas.ID{}, info.ID))
+	objects := []lock.Object{{ID: info.ID, Size: info.Size}}
+	locked := &file.Lock{Artifacts: []file.Artifact{{Name: "pkg", Digest: info.Digest, Size: info.Size}}}
+	set, err := lock.NewSet(t.Context(), locked, cas.Digest{}, lock.SetOptions{Objects: w})
+	w.must(err)
+	p := &puts{Store: w.Store}
+	hold := func(want int) (release func() error) {
+		t.Helper()
+		release, err := keep.Hold(t.Context(), p, set)
+		w.must(err)
+		if p.n != want {
+			t.Errorf("%d batches, want %d", p.n, want)
+		}
+		return release
+	}
+	w.must(hold(1)())
+	w.must(hold(1)())
+	if w.kept(objects) != 1 {
+		t.Fatal("the object is gone, which has a ref")
+	}
+	release := hold(2)
+	w.must(w.SetRef(t.Context(), "package", info.ID, cas.ID{}))
+	if w.kept(objects) != 1 {
+		t.Error("the set's object is gone while it is in use")
+	}
+	w.must(release())
+}
+
 // rival is a store in which another process acts just before a ref of the lock is set.
 type rival struct {
 	*disk.Store
