@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/rye-build/rye/cas/osfile"
@@ -119,11 +120,21 @@ func (c *Cache) Scratch(ctx context.Context) (*Scratch, error) {
 
 // Close removes the directories. Nothing of the run may be alive.
 func (s *Scratch) Close() error {
-	err := removeAll(s.Dir)
+	err := s.remove()
 	if err == nil {
 		err = os.Remove(s.c.at(leases, s.key))
 	}
 	return errors.Join(err, s.lease.Close())
+}
+
+// remove removes the directories: most runs leave nothing in them, which takes three calls of the system instead of twenty.
+func (s *Scratch) remove() error {
+	for _, dir := range []string{s.Home, s.Temp, s.Dir} {
+		if syscall.Rmdir(dir) != nil {
+			return removeAll(s.Dir)
+		}
+	}
+	return nil
 }
 
 // removeAll removes a directory, whatever the modes of the directories in it.

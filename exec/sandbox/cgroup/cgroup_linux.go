@@ -227,7 +227,7 @@ func (g *Group) Close() {
 	}
 	for _, dir := range g.dirs {
 		for range 200 {
-			if err := os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			if err := unix.Rmdir(dir); err == nil || err == unix.ENOENT {
 				break
 			}
 			left, _ := stage.Read(filepath.Join(dir, "cgroup.procs"))
