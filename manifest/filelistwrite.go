@@ -1,10 +1,12 @@
 package manifest
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -15,20 +17,67 @@ import (
 // it as it reads: with ID, Subject, Files and Bytes. Those of l, and its Document, aren't looked at. The files,
 // like Requires and Evidence, may be in any order. What can't be read back isn't written.
 func AppendFileList(dst []byte, l *FileList, files []File) ([]byte, *FileList, error) {
-	b, err := encodeFileList(dst, l, files)
-	if err != nil {
-		return dst, nil, err
-	}
-	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere.
-	read, err := ReadFileList(bytes.NewReader(b[len(dst):]), func(*File) error { return nil })
-	if err != nil {
+	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere. It goes on while
+	// the rest is written, because a list may be long.
+	written := make(chan []byte, partsAhead)
+	var read *FileList
+	var wrong error
+	var checked sync.WaitGroup
+	checked.Go(func() {
+		read, wrong = ReadFileList(&partsReader{from: written}, func(*File) error { return nil })
+		for range written {
+		}
+	})
+	b, err := encodeFileList(dst, l, files, func(part []byte) { written <- part })
+	close(written)
+	checked.Wait()
+	if err = cmp.Or(err, wrong); err != nil {
 		return dst, nil, err
 	}
 	return b, read, nil
 }
 
-func encodeFileList(dst []byte, l *FileList, files []File) ([]byte, error) {
-	e := canon.NewEncoderBytes(dst, &fileListSpec)
+const (
+	partSize   = 64 << 10
+	partsAhead = 32 // written and not yet read, at most
+)
+
+// A partsReader reads a document that is still being written.
+type partsReader struct {
+	from <-chan []byte
+	part []byte
+}
+
+func (r *partsReader) Read(b []byte) (int, error) {
+	for len(r.part) == 0 {
+		part, more := <-r.from
+		if !more {
+			return 0, io.EOF
+		}
+		r.part = part
+	}
+	n := copy(b, r.part)
+	r.part = r.part[n:]
+	return n, nil
+}
+
+// encodeFileList appends the document, and calls see for each part of it, which doesn't change any more.
+func encodeFileList(dst []byte, l *FileList, files []File, see func([]byte)) ([]byte, error) {
+	if len(dst) == cap(dst) { // else the caller knows how much it will be
+		size := partSize
+		for i := range files {
+			f := &files[i]
+			size += len(f.Path) + len(f.Ref) + len(f.Version) + 130 // with the digest, the size and their names
+		}
+		dst = slices.Grow(dst, size)
+	}
+	take := func(b []byte) {
+		if len(b) > 0 {
+			dst = append(dst, b...)
+			see(dst[len(dst)-len(b):])
+		}
+	}
+	e := canon.NewEncoderBytes(nil, &fileListSpec)
 	for i, text := range []string{l.BundleID, l.Version, l.Description, l.License, l.Entrypoint, timeText(l.Expires)} {
 		if i < headDescription || text != "" {
 			e.HeaderStr(i, text)
@@ -55,6 +104,7 @@ func encodeFileList(dst []byte, l *FileList, files []File) ([]byte, error) {
 			e.Str(atVersion, f.Version)
 		}
 		e.End()
+		take(e.Take(partSize))
 	}
 	for _, v := range sorted(l.Evidence, func(v Evidence) string { return v.Name }) {
 		e.Begin(inEvidence, v.Name)
@@ -66,7 +116,8 @@ func encodeFileList(dst []byte, l *FileList, files []File) ([]byte, error) {
 	if err := e.Close(); err != nil {
 		return nil, err
 	}
-	return e.Bytes(), nil
+	take(e.Bytes())
+	return dst, nil
 }
 
 // timeText is the form of a moment in documents, "" for the zero time.
