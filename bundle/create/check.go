@@ -255,19 +255,13 @@ func (k *check) told(f *manifest.File, found []secret.Finding) {
 }
 
 // scanners are kept for the next file.
-type scanners chan *secret.Scanner
+type scanners struct{ free sync.Pool }
 
-func (free scanners) scan(path string, r io.Reader) ([]secret.Finding, error) {
-	var s *secret.Scanner
-	select {
-	case s = <-free:
-	default:
+func (all *scanners) scan(path string, r io.Reader) ([]secret.Finding, error) {
+	s, _ := all.free.Get().(*secret.Scanner)
+	if s == nil {
 		s = secret.NewScanner()
 	}
-	found, err := s.Scan(path, r)
-	select {
-	case free <- s:
-	default:
-	}
-	return found, err
+	defer all.free.Put(s)
+	return s.Scan(path, r)
 }

@@ -94,7 +94,7 @@ func Create(ctx context.Context, o Options) (*Result, error) {
 	if o.Memory != nil && o.Memory.Under.IsZero() {
 		o.Memory = nil
 	}
-	c := &creation{Options: o, result: &Result{Path: to}, scanners: make(scanners, 64), secrets: map[string][]secret.Finding{}}
+	c := &creation{Options: o, result: &Result{Path: to}, secrets: map[string][]secret.Finding{}}
 	if err := c.create(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

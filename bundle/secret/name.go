@@ -17,12 +17,19 @@ type Finding struct {
 func Named(file string) (Finding, bool) {
 	f := Finding{Path: file, Rule: "file-name"}
 	lower := strings.ToLower(file)
-	dir, name := path.Split("/" + lower)
-	switch {
-	case named(name), inFolder(dir, name):
+	if named(lower[strings.LastIndexByte(lower, '/')+1:]) {
 		f.Excerpt = path.Base(file)
 		return f, true
-	case strings.Contains("/"+lower, "/.ai/keys/"):
+	}
+	if !strings.HasPrefix(lower, ".") && !strings.Contains(lower, "/.") {
+		return Finding{}, false // where nearly all are, without a copy of the path
+	}
+	lower = "/" + lower
+	switch dir, name := path.Split(lower); {
+	case inFolder(dir, name):
+		f.Excerpt = path.Base(file)
+		return f, true
+	case strings.Contains(lower, "/.ai/keys/"):
 		f.Excerpt = ".ai/keys"
 		return f, true
 	}
