@@ -139,14 +139,7 @@ func newWorld(t testing.TB) *world {
 		"tools/rye/core/runtimes/lib/_launch.txt": {Data: []byte("launch")},
 		"tools/rye/core/primitives/odd.yaml":      {Data: []byte(tool("rye/core/primitives/odd", "null"))},
 	}
-	t.Cleanup(func() { // copies can't be removed as they are
-		filepath.WalkDir(filepath.Join(dir, "cache"), func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.IsDir() {
-				os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-	})
+	sandboxtest.Removable(t, filepath.Join(dir, "cache"))
 	copies, err := materialise.Open(filepath.Join(dir, "cache"))
 	if err != nil {
 		t.Fatal(err)

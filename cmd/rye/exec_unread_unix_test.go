@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
 const floodTool = `version: 1.0.0
@@ -26,7 +27,7 @@ config: {command: probe, args: [flood, "10000000"]}
 // flooding makes a project with floodTool in it, and returns how rye is started there.
 func flooding(t *testing.T) (home string, rye func(args ...string) *exec.Cmd) {
 	home, project := t.TempDir(), t.TempDir()
-	removable(t, home)
+	sandboxtest.Removable(t, home)
 	tool := filepath.Join(project, ".ai/tools/acme/flood.yaml")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(tool), 0o755), os.WriteFile(tool, []byte(floodTool), 0o644)); err != nil {
 		t.Fatal(err)

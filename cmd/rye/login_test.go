@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/exec/oauth/oauthtest"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
 // A browser reads what a command says, and goes where an address in a line of its own leads.
@@ -47,7 +48,7 @@ func TestAuthLogin(t *testing.T) {
 		register(w, r)
 	}
 	dir := t.TempDir()
-	removable(t, dir)
+	sandboxtest.Removable(t, dir)
 	home, project := filepath.Join(dir, "home"), filepath.Join(dir, "project")
 	for name, text := range map[string]string{
 		"project/.ai/tools/acme/get.yaml": `version: "1.0.0"

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -130,7 +131,7 @@ func TestNewTogether(t *testing.T) {
 // TestReceiptTogether: of several calls that are to leave a receipt in one file one does, and the others say why not.
 func TestReceiptTogether(t *testing.T) {
 	h := newTrustHome(t)
-	removable(t, h.dir)
+	sandboxtest.Removable(t, h.dir)
 	h.must("init", "p")
 	h.must("-C", "p", "new", "tool", "acme/x", "--ext", "star")
 	h.must("-C", "p", "lock")

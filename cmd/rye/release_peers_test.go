@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
 // TestRelease runs the commands of rye docs release on three machines: a bundle that two people have signed is used by a third,
@@ -22,7 +24,7 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	removable(t, dir)
+	sandboxtest.Removable(t, dir)
 	place := "oci://" + distribution(t) + "/acme/deploy"
 	machine := func(name string) *site {
 		home := filepath.Join(dir, name)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 )
 
@@ -73,7 +74,7 @@ func wipeProject(t *testing.T, calls ...string) (dir string, env []string) {
 func modelProject(t *testing.T, server *modeltest.Server, wipe, signing string) (dir string, env []string) {
 	t.Helper()
 	dir = t.TempDir()
-	removable(t, dir)
+	sandboxtest.Removable(t, dir)
 	home := filepath.Join(dir, "home")
 	provider := strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers", "category: acme/providers")
 	for name, text := range map[string]string{

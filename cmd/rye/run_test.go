@@ -15,6 +15,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -222,7 +223,7 @@ func resumeWords(t *testing.T, home string) []string {
 // working tree is LOCK_MISMATCH, unless only what is pinned counts.
 func TestSetHolds(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
-	removable(t, home)
+	sandboxtest.Removable(t, home)
 	server := modeltest.New(t)
 	items := map[string]string{
 		".ai/tools/acme/providers/local.yaml": strings.ReplaceAll(server.Item("local"), "category: rye/agent/providers", "category: acme/providers"),
@@ -275,16 +276,4 @@ func TestSetHolds(t *testing.T) {
 			t.Errorf("with the new lock: %s", again)
 		}
 	}
-}
-
-// removable makes a directory removable although the copies in it, which tools run from, are read-only.
-func removable(t *testing.T, dir string) {
-	t.Cleanup(func() {
-		filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				err = os.Chmod(path, 0o700)
-			}
-			return err
-		})
-	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
@@ -50,7 +51,7 @@ func newFull(t *testing.T) *full {
 	disk := mount(t, 16<<10)
 	f := &full{t: t, disk: disk, dir: filepath.Join(disk, "p")}
 	home := t.TempDir()
-	removable(t, home)
+	sandboxtest.Removable(t, home)
 	mark := strings.NewReplacer("risk: read", "risk: write").Replace(`# ---
 # version: "1.0.0"
 # category: acme

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cmd/rye/starts"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/provider/wire"
 )
@@ -74,7 +75,7 @@ func newSite(t *testing.T) *site {
 	server := modeltest.New(t)
 	s := &site{t: t, home: filepath.Join(t.TempDir(), "home"), rye: rye, model: server.Host}
 	s.env = []string{"HOME=" + s.home, "PATH=" + filepath.Dir(rye) + ":/usr/bin:/bin"}
-	removable(t, filepath.Dir(s.home))
+	sandboxtest.Removable(t, filepath.Dir(s.home))
 	server.Handle(func(*modeltest.Request) modeltest.Turn {
 		return modeltest.Turn{Text: "All is well.", Usage: wire.Usage{Input: 50, Output: 10}}
 	})

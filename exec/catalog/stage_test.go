@@ -33,15 +33,9 @@ func TestDefinitionIsTheClients(t *testing.T) {
 	}
 }
 
-// paths are those of a project and its user.
-func paths(p *projecttest.Project) workspace.Paths {
-	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(p.Home, name)} }
-	return workspace.Paths{Dir: p.Dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"), Cache: below("cache")}
-}
-
 func newStage(t *testing.T, p *projecttest.Project) (*catalog.Stage, error) {
 	t.Helper()
-	st, err := catalog.NewStage(t.Context(), paths(p), workspace.Options{Offline: true, Now: func() time.Time { return projecttest.Noon }}, session.Options{}, p.Dir)
+	st, err := catalog.NewStage(t.Context(), p.Paths(), workspace.Options{Offline: true, Now: func() time.Time { return projecttest.Noon }}, session.Options{}, p.Dir)
 	if err == nil {
 		t.Cleanup(func() {
 			if err := st.Close(); err != nil {
@@ -150,7 +144,7 @@ func TestNoStage(t *testing.T) {
 			t.Errorf("%s: %v", name, st)
 		}
 	}
-	at := paths(projecttest.New(t))
+	at := projecttest.New(t).Paths()
 	at.Cache.Err = errors.New("no cache")
 	if _, err := catalog.NewStage(t.Context(), at, workspace.Options{}, session.Options{}, ""); err == nil {
 		t.Error("a stage without a cache")

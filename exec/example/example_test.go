@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -39,18 +39,8 @@ var errNo = errors.New("no")
 // try runs the examples of one tool, which is of the library, and returns what was different, by their names.
 func try(t *testing.T, ctx context.Context, more string, do doing) (map[string]*Outcome, error) {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { // copies can't be removed as they are
-		filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.IsDir() {
-				os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-	})
+	dir := sandboxtest.Dir(t)
+	sandboxtest.Removable(t, dir)
 	const head = "version: 1.2.3\ntool_type: test\ndescription: a test\n"
 	library := &ai.Space{Label: "system:rye/std", Builtin: true, FS: fstest.MapFS{
 		"tools/" + process + ".yaml": {Data: []byte(head + "category: rye/core/primitives\nexecutor_id: null\nconfig_schema: {type: object}\n")},

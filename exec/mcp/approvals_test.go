@@ -10,14 +10,12 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/serve/token"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 const asksAll = "ask:\n  all: {names: [\"tool:acme/greet\"]}\n"
@@ -246,9 +244,8 @@ func TestTokens(t *testing.T) {
 func TestThreadWaits(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.p.Write(".ai/directives/acme/greeting.md", strings.Replace(strings.ReplaceAll(asking, "asking", "greeting"), "    <limits",
+	s.p.Put("directives/acme/greeting.md", strings.Replace(strings.ReplaceAll(asking, "asking", "greeting"), "    <limits",
 		"    <permissions><execute><tool>acme/*</tool></execute></permissions>\n    <limits", 1))
-	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/greeting"}, keytest.Alice())
 	s.lock()
 	s.policy(asksAll)
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn {

@@ -16,14 +16,12 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
-	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 func TestTools(t *testing.T) {
@@ -203,8 +201,7 @@ func TestLists(t *testing.T) {
 	if got := s.code("acme_greet", object{"name": 1}); got != "VALIDATION_FAILED" {
 		t.Error(got)
 	}
-	s.p.Write(".ai/tools/acme/greeter.star", strings.Replace(greet, "VERSION", "1.0.0", 1))
-	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/greeter"}, keytest.Alice())
+	s.p.Put("tools/acme/greeter.star", strings.Replace(greet, "VERSION", "1.0.0", 1))
 	s.p.Remove(".ai/tools/acme/greet.star")
 	s.p.Remove(".ai/directives")
 	s.p.Remove(".ai/knowledge/acme/note00.md")
@@ -294,8 +291,7 @@ func TestArguments(t *testing.T) {
 // TestOutputs: what a directive declares to return is in the answer of its thread.
 func TestOutputs(t *testing.T) {
 	s := serve(t)
-	s.p.Write(".ai/directives/acme/asking.md", strings.Replace(asking, "</directive>", `<outputs><output name="answer" type="string">A</output></outputs></directive>`, 1))
-	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/asking"}, keytest.Alice())
+	s.p.Put("directives/acme/asking.md", strings.Replace(asking, "</directive>", `<outputs><output name="answer" type="string">A</output></outputs></directive>`, 1))
 	s.lock()
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn {
 		return modeltest.Turn{Calls: []provider.ToolCall{{ID: "c", Name: "directive_return", Input: object{"answer": "tall"}}}}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,13 +17,13 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/lock/relock"
+	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 	"github.com/rye-build/rye/manifest/key"
@@ -113,22 +112,18 @@ func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*
 		t.Fatal(err)
 	}
 	s := &served{t: t, p: projecttest.Signed(t), models: modeltest.New(t), ended: make(chan error, 1), changed: make(chan string, 100)}
-	t.Cleanup(func() { writable(s.p.Home) })
+	sandboxtest.Removable(t, s.p.Home)
 	s.p.Write(".git/HEAD", "")
 	s.must(key.OpenDir(filepath.Join(s.p.Home, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
 	s.edit("1.0.0")
-	s.p.Write(".ai/tools/acme/echo.yaml", echo)
-	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/echo"}, keytest.Alice())
+	s.p.Put("tools/acme/echo.yaml", echo)
 	for i := range 12 {
 		id := fmt.Sprintf("note%02d", i)
-		s.p.Write(".ai/knowledge/acme/"+id+".md", "---\nid: "+id+"\ntitle: "+strings.Repeat("A long title ", 20)+
+		s.p.Put("knowledge/acme/"+id+".md", "---\nid: "+id+"\ntitle: "+strings.Repeat("A long title ", 20)+
 			"\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n")
-		s.p.Sign(model.Ref{Kind: "knowledge", ID: "acme/" + id}, keytest.Alice())
 	}
-	s.p.Write(".ai/directives/acme/asking.md", asking)
-	s.p.Sign(model.Ref{Kind: "directive", ID: "acme/asking"}, keytest.Alice())
-	s.p.Write(".ai/tools/acme/providers/local.yaml", strings.Replace(s.models.Item("local"), "category: rye/agent/providers", "category: acme/providers", 1))
-	s.p.Sign(model.Ref{Kind: "tool", ID: "acme/providers/local"}, keytest.Alice())
+	s.p.Put("directives/acme/asking.md", asking)
+	s.p.Put("tools/acme/providers/local.yaml", strings.Replace(s.models.Item("local"), "category: rye/agent/providers", "category: acme/providers", 1))
 	s.lock()
 	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn, Tools: tools})
 	fromClient, toServer := io.Pipe()
@@ -174,21 +169,10 @@ func (s *served) warn(err error) {
 	s.warned = append(s.warned, err.Error())
 }
 
-// writable lets a directory be removed: copies that tools run from are read-only.
-func writable(dir string) {
-	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-}
-
 // edit gives the tool another version.
 func (s *served) edit(version string) {
 	s.t.Helper()
-	s.p.Write(".ai/tools/acme/greet.star", strings.Replace(greet, "VERSION", version, 1))
-	s.p.Sign(greetRef, keytest.Alice())
+	s.p.Put("tools/acme/greet.star", strings.Replace(greet, "VERSION", version, 1))
 }
 
 // policy adds lines to the user's policy.
@@ -202,14 +186,8 @@ func (s *served) policy(more string) {
 // lock pins what the project has.
 func (s *served) lock() {
 	s.t.Helper()
-	ctx, l := s.t.Context(), s.p.Lock()
-	batch, err := l.DiskStore().Batch(ctx)
+	_, err := change.Make(s.t.Context(), s.p.Lock(), change.Options{})
 	s.must(err)
-	defer batch.Close()
-	made, err := relock.Make(ctx, relock.Request{Project: l.Yaml, Old: l.Old, Env: relock.Env{Library: find.LibrarySpace(), View: l.View,
-		Files: l.DiskStore(), Store: batch, Sources: workspace.Bringing{Sources: l.Sources, Listed: l.Listed}, Packages: l.Registry}})
-	s.must(err)
-	s.must(batch.Commit(ctx), l.Write(made))
 }
 
 func (s *served) open(ctx context.Context) (*session.Session, func() error, error) {
@@ -222,9 +200,7 @@ func (s *served) openAt(dir string) mcp.Open {
 }
 
 func (s *served) openDir(ctx context.Context, dir string) (*session.Session, func() error, error) {
-	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(s.p.Home, name)} }
-	w, err := workspace.Open(ctx, workspace.Paths{Dir: dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"),
-		Cache: below("cache")}, workspace.Options{Offline: true})
+	w, err := workspace.Open(ctx, projecttest.Paths(dir, s.p.Home), workspace.Options{Offline: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/lock/workspace"
@@ -53,5 +54,8 @@ func exampleProject() (paths workspace.Paths, remove func()) {
 	if err != nil {
 		panic(err)
 	}
-	return p.Paths, func() { removeAll(dir) }
+	return p.Paths, func() {
+		sandboxtest.Unlock(dir)
+		os.RemoveAll(dir)
+	}
 }

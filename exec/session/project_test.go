@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/bundle/find"
-	"github.com/rye-build/rye/lock/relock"
+	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -110,20 +109,6 @@ func (p *project) lock() error {
 	if err := l.Open(); err != nil {
 		return err
 	}
-	batch, err := l.DiskStore().Batch(ctx)
-	if err != nil {
-		return err
-	}
-	defer batch.Close()
-	made, err := relock.Make(ctx, relock.Request{
-		Project: l.Yaml, Old: l.Old, Env: relock.Env{Library: find.LibrarySpace(), View: l.View, Files: l.DiskStore(), Store: batch,
-			Sources: workspace.Bringing{Sources: l.Sources, Listed: l.Listed}, Packages: l.Registry},
-	})
-	if err != nil {
-		return err
-	}
-	if err := batch.Commit(ctx); err != nil {
-		return err
-	}
-	return l.Write(made)
+	_, err = change.Make(ctx, l, change.Options{})
+	return err
 }

@@ -20,27 +20,17 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/consent"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
-// removeAll removes a directory with the copies that tools have run from, which are read-only.
-func removeAll(dir string) {
-	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	os.RemoveAll(dir)
-}
-
 func testProject(t testing.TB) *project {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { removeAll(dir) })
+	sandboxtest.Removable(t, dir)
 	p, err := newProject(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 
 // ask asks a thread for something as another process would: with a registry of its own.
 func (w *world) ask(id, what string) {
-	rows, money := thread.Local(w.paths.State.Path, time.Now)
+	rows, money := thread.Local(w.Paths().State.Path, time.Now)
 	defer rows.Close()
 	defer money.Shut()
 	if _, err := rows.Ask(w.t.Context(), id, registry.Request{For: what, Reason: "not needed"}); err != nil {
@@ -112,7 +112,7 @@ func TestFenced(t *testing.T) {
 			var before ledger.Account
 			w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 				asked++
-				rows, money := thread.Local(w.paths.State.Path, time.Now)
+				rows, money := thread.Local(w.Paths().State.Path, time.Now)
 				defer rows.Close()
 				defer money.Shut()
 				rows.Runs = func(int) string { return "" } // as one that can't see the driver

@@ -48,7 +48,7 @@ func TestKeyStaysHere(t *testing.T) {
 		t.Errorf("asked %d times: %+v, %v", asked, r, r.Error)
 	}
 	files := 0
-	must(t, filepath.WalkDir(filepath.Dir(w.paths.Dir), func(path string, e fs.DirEntry, err error) error {
+	must(t, filepath.WalkDir(filepath.Dir(w.Dir), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}

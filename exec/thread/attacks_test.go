@@ -48,8 +48,7 @@ func TestNotPermitted(t *testing.T) {
 	}
 	w := newWorld(t, plain(asking))
 	for _, id := range []string{"acme/**", "acme/e?ho", "acme/[!a]cho", "acme/ec%68o", "acme/echo.", "acme//echo", "../acme/echo", "acme/e*"} {
-		w.write(".ai/directives/acme/asking.md", permitting("<permissions><execute><tool>" + id + "</tool></execute></permissions>")["directives/acme/asking.md"])
-		w.sign("directives/acme/asking.md")
+		w.Put("directives/acme/asking.md", permitting("<permissions><execute><tool>" + id + "</tool></execute></permissions>")["directives/acme/asking.md"])
 		if r, err := w.run(t.Context(), thread.Start{}); fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%s: %+v, %v", id, r, err)
 		}
@@ -78,7 +77,7 @@ func TestNamesOfItems(t *testing.T) {
 func TestRefusedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plain(asking), echoes("first"), echoes("second"), done)
-	name := filepath.Join(w.paths.User.Path, ".ai", "policy.yaml")
+	name := filepath.Join(w.Home, ".ai", "policy.yaml")
 	policy, err := os.ReadFile(name)
 	must(t, err)
 	r, err := w.run(t.Context(), thread.Start{Live: thread.Live{Event: func(e *transcript.Event) {

@@ -15,8 +15,7 @@ func BenchmarkTurns(b *testing.B) {
 	for _, turns := range []int{50, 200} {
 		b.Run(fmt.Sprint(turns), func(b *testing.B) {
 			w := newWorld(b, plain(asking))
-			w.write(".ai/knowledge/acme/facts.md", "---\nid: facts\ntitle: Facts\nentry_type: reference\ncategory: acme\nversion: 1.0.0\n---\nThe earth is round.\n")
-			w.sign("knowledge/acme/facts.md")
+			w.Put("knowledge/acme/facts.md", "---\nid: facts\ntitle: Facts\nentry_type: reference\ncategory: acme\nversion: 1.0.0\n---\nThe earth is round.\n")
 			asked := 0
 			w.server.Handle(func(*modeltest.Request) modeltest.Turn {
 				if asked++; asked > turns {

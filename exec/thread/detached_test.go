@@ -100,11 +100,11 @@ func detached(t *testing.T, step func() modeltest.Turn) (w *world, keep string) 
 
 // job is the command that runs a job.
 func (w *world) job(d doomed) (proc.Command, error) {
-	d.Base, d.Job = filepath.Dir(w.paths.Dir), true
+	d.Base, d.Job = filepath.Dir(w.Dir), true
 	text, err := json.Marshal(d)
 	must(w.t, err)
 	self, err := os.Executable()
-	return proc.Command{Path: self, Env: append(os.Environ(), "RYE_TEST_THREAD="+string(text)), Dir: w.paths.Dir}, err
+	return proc.Command{Path: self, Env: append(os.Environ(), "RYE_TEST_THREAD="+string(text)), Dir: w.Dir}, err
 }
 
 // over waits until a thread has a state that it doesn't leave by itself.
@@ -201,8 +201,7 @@ func TestDetachedEnds(t *testing.T) {
 			hold := make(chan string, 1)
 			w, _ := detached(t, nil)
 			if policy != "" {
-				w.write(".ai/config/resilience.yaml", policy)
-				w.sign("config/resilience.yaml")
+				w.Put("config/resilience.yaml", policy)
 			}
 			w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 				all := q.Body["messages"].([]any)
@@ -287,15 +286,13 @@ func TestDetachedKilled(t *testing.T) {
 func detachedKilled(t *testing.T, n int) (*world, *registry.Thread) {
 	w, keep := detached(t, nil)
 	w.provider(32768)
-	must(t, os.Remove(filepath.Join(w.paths.Dir, ".ai/tools/acme/echo.star")))
+	must(t, os.Remove(filepath.Join(w.Dir, ".ai/tools/acme/echo.star")))
 	for name, risk := range map[string]string{"echo": "read", "mark": "write"} {
-		w.write(".ai/tools/acme/"+name+".yaml", strings.Replace(here, "risk: read", "risk: "+risk, 1))
-		w.sign("tools/acme/" + name + ".yaml")
+		w.Put("tools/acme/"+name+".yaml", strings.Replace(here, "risk: read", "risk: "+risk, 1))
 	}
 	for name, limits := range map[string]string{"plan": `<limits spend="0.5"/>`, "step": ""} {
 		text := strings.NewReplacer("LIMITS", limits, `name="plan"`, `name="`+name+`"`, "<tool>acme/echo</tool>", "<tool>acme/*</tool>").Replace(parent)
-		w.write(".ai/directives/acme/"+name+".md", strings.Replace(text, "start {input", map[string]string{"plan": "start {input", "step": "Do {input"}[name], 1))
-		w.sign("directives/acme/" + name + ".md")
+		w.Put("directives/acme/"+name+".md", strings.Replace(text, "start {input", map[string]string{"plan": "start {input", "step": "Do {input"}[name], 1))
 	}
 	usage := provider.Usage{Input: 10, Output: 5}
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {

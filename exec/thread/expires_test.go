@@ -86,7 +86,7 @@ func TestCallExpires(t *testing.T) {
 func (w *world) below(lasts time.Duration) thread.Start {
 	w.t.Helper()
 	ctx, now := w.t.Context(), w.engine.Now()
-	at, err := registry.ProjectAt(w.paths.Dir)
+	at, err := registry.ProjectAt(w.Dir)
 	must(w.t, err)
 	ref := model.Ref{Kind: "directive", ID: "acme/plan"}
 	top, id := registry.NewID("acme/plan", now), registry.NewID("acme/plan", now)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
@@ -22,26 +22,11 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// errFull is what a change of a file fails with.
-var errFull = errors.New("no space left on device")
-
 // failing gives the world books of their own, and has changes of files fail from the n-th on until the returned function heals
 // them: what threads then left behind is tidied up as after the end of their process.
 func (w *world) failing(n int) (heal func() (failed bool)) {
-	var mu sync.Mutex
-	count, healed := 0, false
-	hook := func(op, _ string, _ []byte) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if op == "look" || healed {
-			return nil
-		}
-		if count++; count >= n {
-			return errFull
-		}
-		return nil
-	}
-	books := filepath.Join(w.paths.State.Path, "books", fmt.Sprint(n))
+	hook, healed := booktest.Full(n)
+	books := filepath.Join(w.Paths().State.Path, "books", fmt.Sprint(n))
 	open := func() (*registry.Local, *ledger.Local) {
 		return registry.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
 	}
@@ -49,10 +34,7 @@ func (w *world) failing(n int) (heal func() (failed bool)) {
 	w.engine.Hook, w.engine.Registry, w.engine.Ledger = hook, rows, money
 	return func() bool {
 		w.t.Helper()
-		mu.Lock()
-		failed := count >= n
-		healed = true
-		mu.Unlock()
+		failed := healed()
 		rows.Close() // what can't be written is read again
 		money.Shut()
 		rows, money = open()
@@ -159,7 +141,7 @@ func (w *world) faulty(n int, start thread.Start, more []string) (failed bool) {
 	if failed = heal(); failed && err == nil && r.Success && r.Error == nil {
 		t.Errorf("change %d failed, and the thread is completed: %+v", n, r)
 	}
-	if err != nil && !errors.Is(err, errFull) {
+	if err != nil && !errors.Is(err, booktest.ErrFull) {
 		t.Errorf("change %d: %v", n, err)
 	}
 	row, begun := w.last()
@@ -190,6 +172,5 @@ func (w *world) window(tokens int) {
 	if !strings.Contains(item, "context_window: 32768\n") {
 		w.t.Fatal(item)
 	}
-	w.write(".ai/tools/rye/agent/providers/local.yaml", strings.Replace(item, "context_window: 32768\n", fmt.Sprintf("context_window: %d\n", tokens), 1))
-	w.sign("tools/rye/agent/providers/local.yaml")
+	w.Put("tools/rye/agent/providers/local.yaml", strings.Replace(item, "context_window: 32768\n", fmt.Sprintf("context_window: %d\n", tokens), 1))
 }

@@ -307,13 +307,11 @@ func TestGraphLimits(t *testing.T) {
 	if err != nil || stopped.Status != thread.Interrupted || steps < 3 || steps > 5 {
 		t.Errorf("%+v, %v, %d steps", stopped, err, steps)
 	}
-	w.write(".ai/tools/acme/flow.yaml", flow("limits: {turns: 6}\n", cycle))
-	w.sign("tools/acme/flow.yaml")
+	w.Put("tools/acme/flow.yaml", flow("limits: {turns: 6}\n", cycle))
 	if _, err := w.resume(r.Thread); fault.CodeOf(err) != fault.Conflict {
 		t.Error(err)
 	}
-	w.write(".ai/tools/acme/flow.yaml", flow("", "  start: b\n  nodes: {a: {type: return}}\n"))
-	w.sign("tools/acme/flow.yaml")
+	w.Put("tools/acme/flow.yaml", flow("", "  start: b\n  nodes: {a: {type: return}}\n"))
 	if _, err := w.walk("flow", nil); fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), `line 9`) {
 		t.Error(err)
 	}

@@ -21,8 +21,7 @@ func TestHandoff(t *testing.T) {
 	if !strings.Contains(item, "context_window: 32768\n") {
 		t.Fatal(item)
 	}
-	w.write(".ai/tools/rye/agent/providers/local.yaml", strings.Replace(item, "context_window: 32768\n", "context_window: 4000\n", 1))
-	w.sign("tools/rye/agent/providers/local.yaml")
+	w.Put("tools/rye/agent/providers/local.yaml", strings.Replace(item, "context_window: 32768\n", "context_window: 4000\n", 1))
 	var summarised, handed []string
 	turn := 0
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {

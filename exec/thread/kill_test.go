@@ -26,6 +26,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/lock/workspace/projecttest"
 )
 
 // A doomed process runs a thread and kills itself before its n-th change of a file of registry, ledger or transcript, or before
@@ -44,9 +45,8 @@ type doomed struct {
 
 // open opens the world, whose files have a hook.
 func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engine, error) {
-	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(d.Base, name)} }
-	space, err := workspace.Open(context.Background(), workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"), Store: at("store"), State: at("state"),
-		Cache: at("cache")}, workspace.Options{})
+	paths := projecttest.Paths(filepath.Join(d.Base, "project"), filepath.Join(d.Base, "home"))
+	space, err := workspace.Open(context.Background(), paths, workspace.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engin
 	if err != nil {
 		return nil, err
 	}
-	books := filepath.Join(d.Base, "state", "threads")
+	books := filepath.Join(paths.State.Path, "threads")
 	return &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now, Hook: hook,
 		Registry: registry.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
 }
@@ -132,7 +132,7 @@ func TestKilled(t *testing.T) {
 // doom runs the directive in a process that kills itself, and reports whether it did.
 func (w *world) doom(d doomed) (killed bool) {
 	w.t.Helper()
-	d.Base = filepath.Dir(w.paths.Dir)
+	d.Base = filepath.Dir(w.Dir)
 	text, err := json.Marshal(d)
 	must(w.t, err)
 	self, err := os.Executable()
@@ -277,8 +277,7 @@ func (w *world) provider(window int, replaced ...string) {
 		_, rest, _ = strings.Cut(rest, "\n")
 	}
 	item := strings.Replace(head+"pricing: {\"*\": {input: \"1\", output: \"1\"}}\n"+rest, "context_window: 32768\n", fmt.Sprintf("context_window: %d\n", window), 1)
-	w.write(".ai/tools/rye/agent/providers/local.yaml", strings.NewReplacer(replaced...).Replace(item))
-	w.sign("tools/rye/agent/providers/local.yaml")
+	w.Put("tools/rye/agent/providers/local.yaml", strings.NewReplacer(replaced...).Replace(item))
 }
 
 // handing answers a thread until its narrow window is full, and counts how often it is asked by the next one.

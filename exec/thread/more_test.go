@@ -138,7 +138,7 @@ func TestImpatient(t *testing.T) {
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plain(asking))
-	w.write(".ai/directives/acme/raw.md", strings.ReplaceAll(asking, "OUTPUTS", ""))
+	w.Write(".ai/directives/acme/raw.md", strings.ReplaceAll(asking, "OUTPUTS", ""))
 	s := w.engine.Session
 	if r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/raw"}}); err == nil {
 		t.Errorf("an unsigned directive: %+v", r)

@@ -79,7 +79,7 @@ func TestNotOffered(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w = newWorld(t, withTool(echo))
-	w.write(".ai/tools/acme/echo.star", echo+"\n")
+	w.Write(".ai/tools/acme/echo.star", echo+"\n")
 	if r, err := w.run(t.Context(), thread.Start{}); err == nil {
 		t.Errorf("a tool that was changed: %+v", r)
 	}

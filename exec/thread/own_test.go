@@ -32,22 +32,22 @@ func TestOwnTools(t *testing.T) {
 	} {
 		w := newWorld(t, items,
 			modeltest.Turn{Calls: []provider.ToolCall{executes("a", "rye/file-system/read", object{"file_path": "a.txt"})}}, modeltest.Turn{Text: "done"})
-		w.write("a.txt", "hello\n")
-		policy := filepath.Join(w.paths.User.Path, ".ai", "policy.yaml")
+		w.Write("a.txt", "hello\n")
+		policy := filepath.Join(w.Home, ".ai", "policy.yaml")
 		b, err := os.ReadFile(policy)
 		must(t, err)
 		granted := ""
 		if by.grants != "" {
 			granted = fmt.Sprintf(grants, by.grants)
 		}
-		w.write("../home/.ai/policy.yaml", strings.Replace(string(b), "\nnames:", granted+"\nnames:", 1))
+		w.Write("../home/.ai/policy.yaml", strings.Replace(string(b), "\nnames:", granted+"\nnames:", 1))
 		if !by.mine {
 			b, err := os.ReadFile(policy)
 			must(t, err)
 			text := strings.Replace(string(b), "\noverride", "  bob: {key: \""+keytest.Bob().Public().String()+"\"}\n\noverride", 1)
-			w.write("../home/.ai/policy.yaml", text+"  \"directive:acme/**\": {keys: [bob]}\n")
-			w.write(".ai/directives/"+reading+".md", items["directives/"+reading+".md"])
-			w.signAs(keytest.Bob(), "directives/"+reading+".md")
+			w.Write("../home/.ai/policy.yaml", text+"  \"directive:acme/**\": {keys: [bob]}\n")
+			w.Write(".ai/directives/"+reading+".md", items["directives/"+reading+".md"])
+			w.SignFiles(keytest.Bob(), "directives/"+reading+".md")
 		}
 		r, err := w.run(t.Context(), thread.Start{})
 		if by.want == "" {
@@ -64,7 +64,7 @@ func TestOwnTools(t *testing.T) {
 		if !by.mine { // what was granted is in the record, and no matter of the policy of now
 			b, err := os.ReadFile(policy)
 			must(t, err)
-			w.write("../home/.ai/policy.yaml", strings.Replace(string(b), granted, "", 1))
+			w.Write("../home/.ai/policy.yaml", strings.Replace(string(b), granted, "", 1))
 		}
 		w.same(r.Thread)
 	}

@@ -25,9 +25,9 @@ func printed(t testing.TB, name string) string {
 func (w *world) grant(line string) {
 	w.t.Helper()
 	name := "../home/.ai/policy.yaml"
-	b, err := os.ReadFile(filepath.Join(w.paths.Dir, name))
+	b, err := os.ReadFile(filepath.Join(w.Dir, name))
 	must(w.t, err)
-	w.write(name, string(b)+"\ngrants:\n  "+line+"\n")
+	w.Write(name, string(b)+"\ngrants:\n  "+line+"\n")
 }
 
 // TestPrinted: what the documents of rye 1 print works as printed: permissions with dots and with other names of tools, steps in
@@ -66,7 +66,7 @@ func TestPrinted(t *testing.T) {
 				"directives/scrape_website.md": c.directive,
 				"knowledge/agent_identity.md":  "---\nid: agent_identity\ntitle: Identity\nentry_type: reference\nversion: 1.0.0\n---\nI am a careful agent.\n",
 			}, modeltest.Turn{Calls: []provider.ToolCall{c.call}}, done)
-			w.write("data/old.json", "")
+			w.Write("data/old.json", "")
 			w.grant(`"tool:rye/file-system/*": ["files:write:data"]`)
 			r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "scrape_website"}, Model: "local/x", Inputs: params.Values(object{"url": "https://example.org"})})
 			must(t, err)

@@ -270,7 +270,7 @@ func TestNotBegun(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"resilience", "error_classification", "capabilities", "coordination", "hook_conditions", "events"} {
 		w := newWorld(t, plain(asking))
-		w.write(".ai/config/"+name+".yaml", "{}\n")
+		w.Write(".ai/config/"+name+".yaml", "{}\n")
 		if r, err := w.run(t.Context(), thread.Start{}); fault.CodeOf(err) != fault.Unsigned {
 			t.Errorf("config:%s: %+v, %v", name, r, err)
 		}
@@ -295,7 +295,7 @@ func TestNotBegun(t *testing.T) {
 		}
 	}
 	w := newWorld(t, plain(asking), done)
-	w.write(".ai/tools/rye/agent/loop.star", starlark("rye/agent")+"def main(ctx): return {'text': 'x'}\n")
+	w.Write(".ai/tools/rye/agent/loop.star", starlark("rye/agent")+"def main(ctx): return {'text': 'x'}\n")
 	if r, err := w.run(t.Context(), thread.Start{}); fault.CodeOf(err) != fault.Unsigned {
 		t.Errorf("an unsigned loop: %+v, %v", r, err)
 	}
@@ -324,8 +324,7 @@ func TestReplayDiffers(t *testing.T) {
 		{r.Thread, strings.Replace(asking, "<metadata>", "<metadata><tools><tool>acme/echo</tool></tools>", 1), `"name":"acme_echo"`},
 		{r.Thread, strings.Replace(asking, "Ask about", "Enquire about", 1), "Enquire about"},
 	} {
-		w.write(".ai/directives/acme/asking.md", strings.ReplaceAll(c.directive, "OUTPUTS", ""))
-		w.sign("directives/acme/asking.md")
+		w.Put("directives/acme/asking.md", strings.ReplaceAll(c.directive, "OUTPUTS", ""))
 		live = ""
 		again, err := w.run(t.Context(), thread.Start{Replay: w.dir(c.dir), Live: thread.Live{Text: func(s string) { live += s }}})
 		must(t, err)

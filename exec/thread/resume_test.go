@@ -133,8 +133,7 @@ func TestPlayBack(t *testing.T) {
 			t.Errorf("after %d lines: %+v, %v", strings.Count(string(lines[:i+1]), "\n"), got, err)
 		}
 	}
-	w.write(".ai/directives/acme/asking.md", strings.ReplaceAll(strings.ReplaceAll(asking, "OUTPUTS", outputs), "Ask about", "Enquire about"))
-	w.sign("directives/acme/asking.md")
+	w.Put("directives/acme/asking.md", strings.ReplaceAll(strings.ReplaceAll(asking, "OUTPUTS", outputs), "Ask about", "Enquire about"))
 	got, err := w.engine.PlayBack(t.Context(), w.dir(r.Thread))
 	must(t, err)
 	if d := got.Difference; d == nil || d.Turn != 1 || d.Type != "request" || !strings.Contains(strings.Join(d.Lines(), "\n"), "Enquire about") {
@@ -148,8 +147,7 @@ func TestChanged(t *testing.T) {
 	w := newWorld(t, plain(asking), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "x"})}}, modeltest.Turn{Text: "done"})
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
 	must(t, err)
-	w.write(".ai/directives/acme/asking.md", strings.ReplaceAll(strings.ReplaceAll(asking, "OUTPUTS", ""), "Ask about", "Enquire about"))
-	w.sign("directives/acme/asking.md")
+	w.Put("directives/acme/asking.md", strings.ReplaceAll(strings.ReplaceAll(asking, "OUTPUTS", ""), "Ask about", "Enquire about"))
 	if _, err := w.resume(r.Thread, "turns=3"); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("%v", err)
 	}
@@ -166,8 +164,7 @@ func TestDiverged(t *testing.T) {
 	must(t, err)
 	head := "---\nversion: \"1.0.0\"\ncategory: rye/agent\ndescription: Other\ntool_type: starlark\nexecutor_id: rye/core/runtimes/starlark_runtime\nrisk: read\npure: true\n---\n"
 	loop := "# " + strings.TrimSuffix(strings.ReplaceAll(head, "\n", "\n# "), "# ") + "def main(ctx):\n    return {'text': ctx.model([{'role': 'user', 'text': 'Hello'}], [])['text']}\n"
-	w.write(".ai/tools/rye/agent/loop.star", loop)
-	w.sign("tools/rye/agent/loop.star")
+	w.Put("tools/rye/agent/loop.star", loop)
 	got, err := w.resume(r.Thread, "turns=3")
 	must(t, err)
 	if got.Status != thread.Interrupted || got.Error.Code != fault.Conflict || !strings.Contains(got.Error.Text, "line 3") {
@@ -176,7 +173,7 @@ func TestDiverged(t *testing.T) {
 	if row := w.state(r.Thread); row.State != registry.Interrupted || row.Epoch != 2 {
 		t.Errorf("%+v", row)
 	}
-	must(t, os.Remove(filepath.Join(w.paths.Dir, ".ai/tools/rye/agent/loop.star")))
+	must(t, os.Remove(filepath.Join(w.Dir, ".ai/tools/rye/agent/loop.star")))
 	got, err = w.resume(r.Thread, "turns=3")
 	must(t, err)
 	if !got.Success || got.Result != "done" {

@@ -119,7 +119,7 @@ func TestFlowHandedOver(t *testing.T) {
 	for _, turns := range []string{"turns=9", "turns=2"} {
 		w := newWorld(t, items)
 		w.window(10_000)
-		policy := filepath.Join(w.paths.User.Path, ".ai", "policy.yaml")
+		policy := filepath.Join(w.Home, ".ai", "policy.yaml")
 		b, err := os.ReadFile(policy)
 		must(t, err, os.WriteFile(policy, append(b, "\nask:\n  flow: {names: [\"tool:acme/mark\"], when: flow.tools contains \"tool:acme/echo\", answer: refuse}\n"...), 0o600))
 		w.server.Handle(func(q *modeltest.Request) modeltest.Turn {

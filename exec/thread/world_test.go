@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
@@ -28,9 +29,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/lock/workspace/projecttest"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/key/keytest"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
 func TestMain(m *testing.M) {
@@ -75,8 +75,8 @@ func must(t testing.TB, errs ...error) {
 
 // A world is a project of Alice, with a model server and an engine.
 type world struct {
+	*projecttest.Project
 	t      testing.TB
-	paths  workspace.Paths
 	server *modeltest.Server
 	engine *thread.Engine
 }
@@ -128,7 +128,7 @@ func functions(s *session.Session) function.Functions {
 
 // echoed is how often the function was called with a text, by processes that were killed too.
 func (w *world) echoed(text string) int {
-	b, _ := os.ReadFile(filepath.Join(w.paths.State.Path, "echoed"))
+	b, _ := os.ReadFile(filepath.Join(w.Paths().State.Path, "echoed"))
 	return strings.Count(string(b), text+"\n")
 }
 
@@ -165,104 +165,31 @@ const outputs = `<outputs><output name="answer" type="string">The answer</output
 // newWorld makes a project with items, by their paths below .ai, which Alice signs.
 func newWorld(t testing.TB, items map[string]string, turns ...modeltest.Turn) *world {
 	t.Helper()
-	dir := t.TempDir()
-	t.Cleanup(func() { // copies that tools run from are read-only
-		filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.IsDir() {
-				os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-	})
-	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(dir, name)} }
-	w := &world{t: t, server: modeltest.New(t, turns...), paths: workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"),
-		Store: at("store"), State: at("state"), Cache: at("cache")}}
-	w.write(".git/HEAD", "")
-	w.write("rye.yaml", "")
-	w.write("../home/.ai/policy.yaml", fmt.Sprintf(`rye: policy/2
-
-keys:
-  alice: {key: %q}
-
-override:
-  - "tool:rye/agent/**"
-
-exec:
-  secrets: {ACME_KEY: ["tool:acme/**"]}
-
-names:
-  "**": {keys: [alice]}
-`, keytest.Alice().Public()))
-	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
+	w := &world{t: t, server: modeltest.New(t, turns...)}
 	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"), "tools/acme/echo.star": echo}
-	for name, text := range items {
-		all[name] = text
-	}
+	maps.Copy(all, items)
 	if all["tools/acme/echo.yaml"] != "" {
 		delete(all, "tools/acme/echo.star")
 	}
-	for name, text := range all {
-		w.write(".ai/"+name, text)
-	}
-	var names []string
-	for name := range all {
-		if !strings.HasPrefix(path.Base(name), "_") { // what is no item is covered by an item's signature
-			names = append(names, name)
-		}
-	}
-	w.signAs(keytest.Alice(), names...)
+	w.Project = projecttest.With(t, "\noverride:\n  - \"tool:rye/agent/**\"\n\nexec:\n  secrets: {ACME_KEY: [\"tool:acme/**\"]}\n", all)
+	sandboxtest.Removable(t, filepath.Dir(w.Dir))
 	self, err := os.Executable()
 	must(t, err)
-	s, err := session.Open(t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
+	s, err := session.Open(t.Context(), w.Workspace(workspace.Options{}), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Functions: functions, Host: env.Host{Vars: map[string]string{"ACME_KEY": acmeKey}}})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	var loops *loop.Host
-	if slices.ContainsFunc(names, func(name string) bool { return path.Dir(name) == "tools/rye/agent" }) {
+	if slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool { return path.Dir(name) == "tools/rye/agent" }) {
 		loops = s.Loops()
 		t.Cleanup(func() { loops.Close() })
 	} else {
 		own.once.Do(func() { own.host = s.Loops() })
 		loops = own.host
 	}
-	rows, money := thread.Local(w.paths.State.Path, time.Now)
+	rows, money := thread.Local(w.Paths().State.Path, time.Now)
 	t.Cleanup(func() { rows.Close(); money.Shut() })
 	w.engine = &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now, Registry: rows, Ledger: money}
 	return w
-}
-
-func (w *world) write(name, text string) {
-	w.t.Helper()
-	path := filepath.Join(w.paths.Dir, filepath.FromSlash(name))
-	must(w.t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600))
-}
-
-func (w *world) workspace() *workspace.Workspace {
-	w.t.Helper()
-	space, err := workspace.Open(w.t.Context(), w.paths, workspace.Options{})
-	must(w.t, err)
-	w.t.Cleanup(space.Close)
-	return space
-}
-
-// sign has Alice sign the item in a file.
-func (w *world) sign(name string) { w.t.Helper(); w.signAs(keytest.Alice(), name) }
-
-func (w *world) signAs(by key.Private, names ...string) {
-	w.t.Helper()
-	items, err := w.workspace().Items(w.t.Context())
-	must(w.t, err)
-	defer items.Close()
-	for _, name := range names {
-		dir, rest, _ := strings.Cut(name, "/")
-		kind := map[string]string{"tools": "tool", "directives": "directive", "knowledge": "knowledge", "config": "config"}[dir]
-		it, err := items.Find(w.t.Context(), model.Ref{Kind: kind, ID: strings.TrimSuffix(rest, filepath.Ext(rest))})
-		must(w.t, err)
-		subject, _, err := items.Admit.Subject(w.t.Context(), it)
-		must(w.t, err)
-		signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), by, time.Now(), nil)
-		must(w.t, err)
-		w.write(".ai/"+name, string(signed))
-	}
 }
 
 // run runs a directive.

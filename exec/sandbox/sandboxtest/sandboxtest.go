@@ -9,6 +9,7 @@ package sandboxtest
 
 import (
 	"bytes"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -48,6 +49,19 @@ func Self(t testing.TB) string {
 func Dir(t testing.TB) string {
 	t.Helper()
 	return unlinked(t, t.TempDir(), nil)
+}
+
+// Removable makes a directory one that can be removed when the test ends.
+func Removable(t testing.TB, dir string) { t.Cleanup(func() { Unlock(dir) }) }
+
+// Unlock lets a directory be removed: the copies in it, which tools run from, are read-only.
+func Unlock(dir string) {
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
 }
 
 func unlinked(t testing.TB, path string, err error) string {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
@@ -103,7 +103,7 @@ func TestRefused(t *testing.T) {
 	}
 	w.change("config/coordination.yaml", "schema_version: \"1.0.0\"\ncoordination: {continuation: {trigger_threshold: 2}}\n")
 	refused("settings", Order{Thread: done.Thread, Message: "x"}, fault.Config, "trigger_threshold")
-	w.write(".ai/config/coordination.yaml", "schema_version: \"1.0.0\"\n")
+	w.Write(".ai/config/coordination.yaml", "schema_version: \"1.0.0\"\n")
 	w.open()
 	refused("unsigned settings", Order{Thread: done.Thread, Message: "x"}, fault.Unsigned, "coordination")
 }
@@ -208,7 +208,7 @@ func TestNotBegun(t *testing.T) {
 	w := newWorld(t, map[string]string{"config/coordination.yaml": summedBy("null")})
 	w.server.Handle(stepping("acme/echo"))
 	old := w.run(thread.Start{Limits: []string{"turns=1"}})
-	w.write(".ai/directives/acme/asking.md", asking("acme/echo", "acme/mark")) // which Alice hasn't signed
+	w.Write(".ai/directives/acme/asking.md", asking("acme/echo", "acme/mark")) // which Alice hasn't signed
 	w.open()
 	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); r.Result != nil || err == nil {
 		t.Errorf("%+v, %v", r, err)
@@ -222,26 +222,11 @@ func TestNotBegun(t *testing.T) {
 	}
 }
 
-// errFull is what a change of a file fails with.
-var errFull = errors.New("no space left on device")
-
 // failing has changes of the books fail from the n-th on until the returned function heals them, which reports whether any has.
 func (w *world) failing(n int) (heal func() bool) {
 	w.t.Helper()
-	var mu sync.Mutex
-	count, healed := 0, false
-	hook := func(op, _ string, _ []byte) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if op == "look" || healed {
-			return nil
-		}
-		if count++; count >= n {
-			return errFull
-		}
-		return nil
-	}
-	books := filepath.Join(w.paths.State.Path, "threads")
+	hook, healed := booktest.Full(n)
+	books := filepath.Join(w.Paths().State.Path, "threads")
 	use := func() {
 		rows, money := registry.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
 		w.t.Cleanup(func() { rows.Close(); money.Shut() })
@@ -250,10 +235,7 @@ func (w *world) failing(n int) (heal func() bool) {
 	use()
 	return func() bool {
 		w.t.Helper()
-		mu.Lock()
-		failed := count >= n
-		healed = true
-		mu.Unlock()
+		failed := healed()
 		w.engine.Registry.(*registry.Local).Close() // what can't be written is read again
 		w.engine.Ledger.(*ledger.Local).Shut()
 		use()
@@ -305,7 +287,7 @@ func (w *world) faults(o Order) {
 			break
 		}
 		failed++
-		if err != nil && !errors.Is(err, errFull) {
+		if err != nil && !errors.Is(err, booktest.ErrFull) {
 			t.Errorf("change %d: %v", n, err)
 		}
 		all := w.after(o.Thread)

@@ -3,18 +3,16 @@ package carry
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
+	"maps"
 	"os"
-	"path"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
@@ -23,9 +21,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/key/keytest"
-	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/lock/workspace/projecttest"
 )
 
 func TestMain(m *testing.M) {
@@ -44,8 +40,8 @@ func must(t testing.TB, errs ...error) {
 
 // A world is a project of Alice, with a model server and an engine.
 type world struct {
+	*projecttest.Project
 	t      testing.TB
-	paths  workspace.Paths
 	server *modeltest.Server
 	engine *thread.Engine
 }
@@ -93,35 +89,14 @@ func summedBy(directive string) string {
 // newWorld makes a project with items, by their paths below .ai, which Alice signs.
 func newWorld(t testing.TB, items map[string]string) *world {
 	t.Helper()
-	dir := t.TempDir()
-	t.Cleanup(func() { // copies that tools run from are read-only
-		filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.IsDir() {
-				os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-	})
-	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(dir, name)} }
-	w := &world{t: t, server: modeltest.New(t), paths: workspace.Paths{Dir: at("project").Path, Version: "devel", User: at("home"),
-		Store: at("store"), State: at("state"), Cache: at("cache")}}
-	w.write(".git/HEAD", "")
-	w.write("rye.yaml", "")
-	w.write("../home/.ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\noverride:\n  - \"tool:rye/agent/**\"\n\nnames:\n  \"**\": {keys: [alice]}\n", keytest.Alice().Public()))
-	must(t, os.Chmod(filepath.Join(w.paths.User.Path, ".ai"), 0o700), key.OpenDir(filepath.Join(w.paths.User.Path, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
+	w := &world{t: t, server: modeltest.New(t)}
 	all := map[string]string{"tools/rye/agent/providers/local.yaml": w.server.Item("local"), "tools/acme/echo.star": tool("read"), "tools/acme/mark.star": tool("write"),
 		"directives/acme/asking.md": asking("acme/echo")}
-	for name, text := range items {
-		all[name] = text
-	}
-	for name, text := range all {
-		w.write(".ai/"+name, text)
-	}
-	for name := range all {
-		w.sign(name)
-	}
+	maps.Copy(all, items)
+	w.Project = projecttest.With(t, "\noverride:\n  - \"tool:rye/agent/**\"\n", all)
+	sandboxtest.Removable(t, filepath.Dir(w.Dir))
 	w.open()
-	rows, money := thread.Local(w.paths.State.Path, time.Now)
+	rows, money := thread.Local(w.Paths().State.Path, time.Now)
 	t.Cleanup(func() { rows.Close(); money.Shut() })
 	w.engine.Registry, w.engine.Ledger = rows, money
 	return w
@@ -132,7 +107,7 @@ func (w *world) open() {
 	w.t.Helper()
 	self, err := os.Executable()
 	must(w.t, err)
-	s, err := session.Open(w.t.Context(), w.workspace(), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
+	s, err := session.Open(w.t.Context(), w.Workspace(workspace.Options{}), session.Options{Mode: session.Mode{Unlocked: true}, Self: self, Host: env.Host{}})
 	must(w.t, err)
 	loops := s.Loops()
 	w.t.Cleanup(func() { loops.Close(); s.Close() })
@@ -143,42 +118,10 @@ func (w *world) open() {
 	w.engine = e
 }
 
-func (w *world) write(name, text string) {
-	w.t.Helper()
-	path := filepath.Join(w.paths.Dir, filepath.FromSlash(name))
-	must(w.t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600))
-}
-
-func (w *world) workspace() *workspace.Workspace {
-	w.t.Helper()
-	space, err := workspace.Open(w.t.Context(), w.paths, workspace.Options{})
-	must(w.t, err)
-	w.t.Cleanup(space.Close)
-	return space
-}
-
-// sign has Alice sign the item in a file.
-func (w *world) sign(name string) {
-	w.t.Helper()
-	items, err := w.workspace().Items(w.t.Context())
-	must(w.t, err)
-	defer items.Close()
-	dir, rest, _ := strings.Cut(name, "/")
-	kind := map[string]string{"tools": "tool", "directives": "directive", "config": "config"}[dir]
-	it, err := items.Find(w.t.Context(), model.Ref{Kind: kind, ID: strings.TrimSuffix(rest, path.Ext(rest))})
-	must(w.t, err)
-	subject, _, err := items.Admit.Subject(w.t.Context(), it)
-	must(w.t, err)
-	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), keytest.Alice(), time.Now(), nil)
-	must(w.t, err)
-	w.write(".ai/"+name, string(signed))
-}
-
 // change writes an item that Alice signs, which counts from here on.
 func (w *world) change(name, text string) {
 	w.t.Helper()
-	w.write(".ai/"+name, text)
-	w.sign(name)
+	w.Put(name, text)
 	w.open()
 }
 
@@ -194,7 +137,7 @@ func (w *world) run(s thread.Start) *thread.Result {
 }
 
 func (w *world) desk() *operate.Desk {
-	return &operate.Desk{Registry: w.engine.Registry, Ledger: w.engine.Ledger, Now: time.Now, Root: w.paths.Dir}
+	return &operate.Desk{Registry: w.engine.Registry, Ledger: w.engine.Ledger, Now: time.Now, Root: w.Dir}
 }
 
 func (w *world) carry(o Order) (*Carried, error) {

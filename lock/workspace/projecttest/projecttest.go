@@ -1,18 +1,18 @@
-// Package projecttest has the project that tests of its lock are about: a note and a tool, and a user who trusts alice
-// and bob.
+// Package projecttest has projects for tests: the one that tests of its lock are about, which has a note and a tool, and whose
+// user trusts alice and bob; and one with items of a test, whose user is alice.
 package projecttest
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -72,6 +72,29 @@ func (p *Project) WriteNote(more string) {
 	p.Write(NoteFile, "---\nid: note\ntitle: Note\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n"+more)
 }
 
+// With makes a project with files below .ai, whose items alice signs, beside her home, which has her key and her policy: with more
+// sections, before the names. Files that begin with "_" aren't items.
+func With(t testing.TB, policy string, files map[string]string) *Project {
+	t.Helper()
+	dir := t.TempDir()
+	p := &Project{t, filepath.Join(dir, "project"), filepath.Join(dir, "home")}
+	p.write(p.Home, ".ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n%s\nnames:\n  \"**\": {keys: [alice]}\n",
+		keytest.Alice().Public(), policy))
+	p.must(os.Chmod(filepath.Join(p.Home, ".ai"), 0o700))
+	p.must(key.OpenDir(filepath.Join(p.Home, ".ai", "keys")).Add("alice", keytest.Alice(), ""))
+	p.Write(".git/HEAD", "")
+	p.Write(workspace.MarkerFile, "")
+	var items []string
+	for name, text := range files {
+		p.Write(".ai/"+name, text)
+		if !strings.HasPrefix(path.Base(name), "_") {
+			items = append(items, name)
+		}
+	}
+	p.SignFiles(keytest.Alice(), items...)
+	return p
+}
+
 // Write writes a file of the project.
 func (p *Project) Write(name, text string) {
 	p.t.Helper()
@@ -112,15 +135,28 @@ func (p *Project) ForgetStore() {
 	p.must(os.RemoveAll(p.Store()))
 }
 
+// Paths are where all is that belongs to a project and its user.
+func (p *Project) Paths() workspace.Paths { return Paths(p.Dir, p.Home) }
+
+// Paths are where all is that belongs to a project in a directory and to a user with a home.
+func Paths(dir, home string) workspace.Paths {
+	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(home, name)} }
+	return workspace.Paths{Dir: dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"), Cache: below("cache")}
+}
+
+// Workspace opens the project, until the test ends.
+func (p *Project) Workspace(o workspace.Options) *workspace.Workspace {
+	p.t.Helper()
+	w, err := workspace.Open(p.t.Context(), p.Paths(), o)
+	p.must(err)
+	p.t.Cleanup(w.Close)
+	return w
+}
+
 // Unopened is the lock as it is read, without policy and store.
 func (p *Project) Unopened() *workspace.Lock {
 	p.t.Helper()
-	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(p.Home, name)} }
-	w, err := workspace.Open(p.t.Context(), workspace.Paths{Dir: p.Dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"), Cache: below("cache")},
-		workspace.Options{Offline: true, Now: func() time.Time { return Noon }})
-	p.must(err)
-	p.t.Cleanup(w.Close)
-	l, err := w.OpenLock(true)
+	l, err := p.Workspace(workspace.Options{Offline: true, Now: func() time.Time { return Noon }}).OpenLock(true)
 	p.must(err)
 	p.t.Cleanup(l.Close)
 	return l
@@ -145,16 +181,46 @@ func (p *Project) Looked() *workspace.Lock {
 // Sign signs an item.
 func (p *Project) Sign(ref model.Ref, by key.Private) {
 	p.t.Helper()
-	v, admit, done, err := p.Lock().View(p.t.Context(), []*ai.Space{find.LibrarySpace()})
+	p.sign(by, ref)
+}
+
+// Put writes a file below .ai, the item in which alice signs.
+func (p *Project) Put(name, text string) {
+	p.t.Helper()
+	p.Write(".ai/"+name, text)
+	p.SignFiles(keytest.Alice(), name)
+}
+
+// SignFiles signs the items in files below .ai.
+func (p *Project) SignFiles(by key.Private, names ...string) {
+	p.t.Helper()
+	var refs []model.Ref
+	for _, name := range names {
+		dir, rest, _ := strings.Cut(name, "/")
+		refs = append(refs, model.Ref{Kind: kinds[dir], ID: strings.TrimSuffix(rest, path.Ext(rest))})
+	}
+	p.sign(by, refs...)
+}
+
+var kinds = map[string]string{"tools": "tool", "directives": "directive", "knowledge": "knowledge", "config": "config"}
+
+func (p *Project) sign(by key.Private, refs ...model.Ref) {
+	p.t.Helper()
+	w, err := workspace.Open(p.t.Context(), p.Paths(), workspace.Options{Offline: true, Now: func() time.Time { return Noon }})
 	p.must(err)
-	defer done()
-	it, err := v.Find(p.t.Context(), ref)
+	defer w.Close()
+	items, err := w.Items(p.t.Context())
 	p.must(err)
-	subject, _, err := admit.Subject(p.t.Context(), it)
-	p.must(err)
-	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), by, Noon, nil)
-	p.must(err)
-	p.Write(".ai/"+it.Path, string(signed))
+	defer items.Close()
+	for _, ref := range refs {
+		it, err := items.Find(p.t.Context(), ref)
+		p.must(err)
+		subject, _, err := items.Admit.Subject(p.t.Context(), it)
+		p.must(err)
+		signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), by, Noon, nil)
+		p.must(err)
+		p.Write(".ai/"+it.Path, string(signed))
+	}
 }
 
 func (p *Project) must(err error) {

@@ -4,11 +4,13 @@ package booktest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/rye-build/rye/cas/journal"
@@ -64,6 +66,32 @@ func Command[T any](t testing.TB, given T, dies int) *exec.Cmd {
 	cmd := exec.Command(self)
 	cmd.Env = append(cmd.Environ(), Variable+"="+string(text))
 	return cmd
+}
+
+// ErrFull is what a change of a file fails with.
+var ErrFull = errors.New("no space left on device")
+
+// Full returns a hook with which the n-th change of a file and all after it fail until heal is called, which reports whether any has.
+func Full(n int) (hook journal.Hook, heal func() (failed bool)) {
+	var mu sync.Mutex
+	count, healed := 0, false
+	hook = func(op, _ string, _ []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if op == "look" || healed {
+			return nil
+		}
+		if count++; count >= n {
+			return ErrFull
+		}
+		return nil
+	}
+	return hook, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		healed = true
+		return count >= n
+	}
 }
 
 // Golden compares a file with the golden one, forever.
