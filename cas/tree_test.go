@@ -2,9 +2,7 @@ package cas
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,10 +12,9 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/portable"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func sortEntries(entries []Entry) {
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
@@ -62,14 +59,6 @@ type treeIndex struct {
 }
 
 func TestTreeVectors(t *testing.T) {
-	var index treeIndex
-	b, err := os.ReadFile(filepath.Join(vectors, "index.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &index)
-	}
-	if err != nil && !*update {
-		t.Fatal(err)
-	}
 	got := treeIndex{map[string]string{}, map[string]string{}}
 	for name, entries := range goodTrees {
 		sortEntries(entries)
@@ -78,18 +67,7 @@ func TestTreeVectors(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if *update {
-			if err := os.WriteFile(path, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(b, want) {
-			t.Errorf("%s is\n%s\nwant\n%s", name, b, want)
-		}
+		want := goldentest.File(t, path, b)
 		back, err := ParseTree(nil, want)
 		if err != nil || !slices.Equal(back, entries) {
 			t.Errorf("%s is read as %v, %v; want %v", name, back, err, entries)
@@ -117,18 +95,7 @@ func TestTreeVectors(t *testing.T) {
 		}
 		got.Bad[name] = kindOf(err)
 	}
-	if *update {
-		b, err := json.MarshalIndent(got, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(vectors, "index.json"), append(b, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	compare(t, got.Good, index.Good)
-	compare(t, got.Bad, index.Bad)
+	goldentest.JSON(t, filepath.Join(vectors, "index.json"), got)
 }
 
 // kindOf returns what is in the index for an error: no words, which may become better.
@@ -143,18 +110,6 @@ func kindOf(err error) string {
 		return "version"
 	}
 	return fmt.Sprintf("%T", err)
-}
-
-func compare(t *testing.T, got, want map[string]string) {
-	t.Helper()
-	for name := range want {
-		if got[name] != want[name] {
-			t.Errorf("%s: got %q, want %q", name, got[name], want[name])
-		}
-	}
-	if len(got) != len(want) {
-		t.Errorf("there are %d, want %d: run with -update", len(got), len(want))
-	}
 }
 
 func TestAppendTreeRefuses(t *testing.T) {

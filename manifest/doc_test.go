@@ -3,8 +3,6 @@ package manifest
 import (
 	"bytes"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,13 +14,12 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const vectorDir = "../testdata/vectors/manifest/doc"
 
@@ -38,15 +35,7 @@ func known(keys ...key.Private) sign.Keys {
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join(vectorDir, name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
+	goldentest.File(t, filepath.Join(vectorDir, name), got)
 }
 
 func sampleList() (*FileList, []File) {

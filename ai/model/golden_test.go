@@ -1,9 +1,7 @@
 package model
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,9 +10,8 @@ import (
 
 	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // builtinKind returns a kind of the kernel.
 func builtinKind(t testing.TB, name string) *Kind {
@@ -64,19 +61,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := dump(t, k.Read(ref, path, content), k.Marked(path, content))
-			if *update {
-				if err := os.WriteFile(file+".json", got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file + ".json")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("got %s\nwant %s", got, want)
-			}
+			goldentest.File(t, file+".json", got)
 		})
 		return nil
 	})

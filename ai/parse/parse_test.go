@@ -3,7 +3,6 @@ package parse
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,9 +11,8 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // parserOf returns the parser that the vectors of a folder are for.
 func parserOf(t testing.TB, name string) Parser {
@@ -81,19 +79,7 @@ func TestVectors(t *testing.T) {
 			if !json.Valid(got) {
 				t.Fatalf("the dump is no JSON:\n%s", got)
 			}
-			golden := v.path + ".json"
-			if *update {
-				if err := os.WriteFile(golden, got, 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			goldentest.File(t, v.path+".json", got)
 		})
 	}
 }

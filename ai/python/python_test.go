@@ -3,7 +3,6 @@ package python_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,9 +11,8 @@ import (
 
 	"github.com/rye-build/rye/ai/python"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // placed returns a value with the places of all its parts, for the golden files.
 func placed(v *value.Value) any {
@@ -72,17 +70,8 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden := strings.TrimSuffix(path, ".py") + ".jsonl"
 		got := render(python.Read(src))
-		if *update {
-			if err := os.WriteFile(golden, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %v, got\n%s\nwant\n%s", path, err, got, want)
-		}
+		want := goldentest.File(t, strings.TrimSuffix(path, ".py")+".jsonl", got)
 		// The ends of lines change nothing.
 		for _, eol := range []string{"\r\n", "\r"} {
 			if got := render(python.Read(bytes.ReplaceAll(src, []byte("\n"), []byte(eol)))); !bytes.Equal(got, want) {

@@ -1,10 +1,6 @@
 package shape_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,34 +8,14 @@ import (
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/jcs"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares v, as JSON, with a file of testdata.
 func golden(t *testing.T, name string, v any) {
 	t.Helper()
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Errorf("%s is now\n%s", path, b.String())
-	}
+	goldentest.JSON(t, filepath.Join("testdata", name), v)
 }
 
 // A vector is an interface or grants, the bytes that are hashed, and the hash.

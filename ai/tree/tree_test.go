@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,12 +15,11 @@ import (
 
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
 
@@ -69,20 +66,8 @@ func TestVector(t *testing.T) {
 	if d := cas.Sum([]byte(listing)); d != got.Digest {
 		t.Errorf("the listing has the digest %s, the tree says %s", d, got.Digest)
 	}
-	golden := filepath.Join("testdata", "vectors", "files.txt")
 	text := listing + "\n" + got.Digest.String() + "\n"
-	if *update {
-		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", text, want)
-	}
+	goldentest.File(t, filepath.Join("testdata", "vectors", "files.txt"), []byte(text))
 }
 
 // TestNoOtherFiles: a directory with nothing but the tool makes it a file of its own.

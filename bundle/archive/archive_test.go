@@ -5,11 +5,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,11 +18,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -214,20 +211,8 @@ func TestOtherReaders(t *testing.T) {
 }
 
 func TestGolden(t *testing.T) {
-	path := filepath.Join("testdata", "demo.tar")
 	got := unpack(t, demo(t).write(t))
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("the tar stream is another one than that in %s (%v)", path, err)
-	}
+	goldentest.File(t, filepath.Join("testdata", "demo.tar"), got)
 }
 
 func TestDeterministic(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/manifest"
@@ -36,19 +37,7 @@ func TestCreate(t *testing.T) {
 	w := newWorld(t)
 	r := w.create()
 	got := w.read(at)
-	golden := filepath.Join("testdata", "created.yaml")
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("the manifest is\n%s\nwant\n%s", got, want)
-	}
+	goldentest.File(t, filepath.Join("testdata", "created.yaml"), []byte(got))
 	if !r.Written || r.Items != 4 || r.Remembered || r.Path != at || r.Read != 7 || len(r.Bundle.Files) != 7 {
 		t.Errorf("%+v", r)
 	}

@@ -3,7 +3,6 @@ package create
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,8 +24,6 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata")
 
 var created = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 

@@ -1,11 +1,8 @@
 package diff
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +14,9 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata")
 
 const (
 	fetch = `name: fetch
@@ -134,19 +130,7 @@ func TestVector(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = append(got, '\n')
-	golden := filepath.Join("testdata", "report.json")
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("the report is\n%s\nwant\n%s", got, want)
-	}
+	goldentest.File(t, filepath.Join("testdata", "report.json"), got)
 	if !r.Breaking || r.Class != shape.Breaking {
 		t.Errorf("it is %s", r.Class)
 	}

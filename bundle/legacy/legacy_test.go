@@ -1,11 +1,9 @@
 package legacy
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,6 +18,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/exam/examtest"
@@ -27,8 +26,6 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata")
 
 var noon = time.Date(2026, 2, 15, 5, 39, 45, 0, time.UTC)
 
@@ -156,19 +153,7 @@ func TestVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "manifest.yaml")
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("the manifest is\n%s\nwant\n%s", got, want)
-	}
+	want := goldentest.File(t, filepath.Join("testdata", "manifest.yaml"), got)
 	m, err := Parse(want)
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,7 @@ package provenance
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/exam"
@@ -20,8 +19,6 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -63,19 +60,7 @@ func TestVectors(t *testing.T) {
 	}
 	_, payload := e.Unverified()
 	for name, got := range map[string][]byte{"envelope.json": envelope, "statement.json": payload} {
-		golden := filepath.Join("testdata", name)
-		if *update {
-			if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got)+"\n" != string(want) {
-			t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
-		}
+		goldentest.File(t, filepath.Join("testdata", name), append(got, '\n'))
 	}
 }
 

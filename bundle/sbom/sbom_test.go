@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,10 +15,9 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata")
 
 var noon = Options{Time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Rye: "0.3.0"}
 
@@ -67,19 +64,7 @@ func write(t testing.TB, f form, b *bundle.Bundle) []byte {
 func TestVectors(t *testing.T) {
 	for _, f := range forms {
 		got := write(t, f, demo(t))
-		golden := filepath.Join("testdata", f.name)
-		if *update {
-			if err := os.WriteFile(golden, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s is\n%s\nwant\n%s", f.name, got, want)
-		}
+		goldentest.File(t, filepath.Join("testdata", f.name), got)
 	}
 }
 

@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
 
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const vectorDir = "../../testdata/vectors/canon"
 
@@ -92,15 +90,7 @@ func vectorFile(t testing.TB, dir, name string) []byte {
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join(vectorDir, name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
+	goldentest.File(t, filepath.Join(vectorDir, name), got)
 }
 
 // meaning returns d as what a reader of YAML would make of it.
@@ -171,7 +161,7 @@ func TestBadVectors(t *testing.T) {
 			default:
 				t.Fatalf("error %v is of another type", err)
 			}
-			if *update {
+			if goldentest.Update() {
 				c.Column, c.Error = syntax.Column, err.Error()
 			}
 			if syntax.Line != c.Line || syntax.Column != c.Column || err.Error() != c.Error {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"flag"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -18,9 +17,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const vectors = "../../testdata/vectors/disk"
 
@@ -35,15 +33,7 @@ func golden(t *testing.T, name string, b []byte) {
 		}
 		b = text
 	}
-	if *update {
-		must(t, os.MkdirAll(vectors, 0o755))
-		must(t, os.WriteFile(path, b, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	must(t, err)
-	if !bytes.Equal(b, want) {
-		t.Errorf("%s: what is written has changed", name)
-	}
+	goldentest.File(t, path, b)
 }
 
 func vector(t testing.TB, name string) []byte {
@@ -132,7 +122,7 @@ func TestVectors(t *testing.T) {
 	golden(t, "doomed.hex", encodeRecord([][16]byte{{3}, {4}}, nil))
 
 	mixed, text1, tree1, doc1 := goldenParts(text)
-	if *update {
+	if goldentest.Update() {
 		b, err := os.ReadFile(writePack(t, salt, append(mixed, raw...)))
 		must(t, err)
 		golden(t, "mixed.pack.hex", b)

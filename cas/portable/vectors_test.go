@@ -5,16 +5,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/rye-build/rye/cas/goldentest"
+)
 
 const vectorsFile = "../../testdata/vectors/portable.json"
 
@@ -79,7 +78,7 @@ func TestVectors(t *testing.T) {
 		for i := range section {
 			v := &section[i]
 			rule := ruleOf(t, v.check(t))
-			if *update {
+			if goldentest.Update() {
 				v.OK, v.Rule = rule == "", rule
 			}
 			if (rule == "") != v.OK || rule != v.Rule {
@@ -89,27 +88,20 @@ func TestVectors(t *testing.T) {
 	}
 	for i := range all.Folds {
 		v := &all.Folds[i]
-		if *update {
+		if goldentest.Update() {
 			v.Fold = Fold(v.Name)
 		}
 		if got := Fold(v.Name); got != v.Fold {
 			t.Errorf("Fold(%+q) = %+q, expected %+q", v.Name, got, v.Fold)
 		}
 	}
-	if *update {
+	if goldentest.Update() {
 		all.Unicode = Unicode
 	}
 	if all.Unicode != Unicode {
 		t.Errorf("vectors are of Unicode %s, tables of %s", all.Unicode, Unicode)
 	}
-	want := format(t, &all)
-	if *update {
-		if err := os.WriteFile(vectorsFile, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if !bytes.Equal(data, want) {
-		t.Errorf("%s is not in the form that -update writes", vectorsFile)
-	}
+	goldentest.File(t, vectorsFile, format(t, &all))
 }
 
 // ruleOf returns "" for no error, and checks that an error says what it is about.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/provider/wire"
@@ -175,7 +176,7 @@ func TestRecord(t *testing.T) {
 	}
 	for _, c := range conversations {
 		at := filepath.Join(recordings, filepath.FromSlash(recording.Dir(c.directive)), c.name+recording.Ext)
-		if *update {
+		if goldentest.Update() {
 			c.record(t, at)
 		}
 		f, err := os.Open(at)
@@ -191,7 +192,7 @@ func TestRecord(t *testing.T) {
 		if last := events[len(events)-2]; ref != "directive:"+c.directive || last.Type != "thread_completed" {
 			t.Errorf("%s: a thread of %v, which ended with %s", at, ref, last.Type)
 		}
-		if *update {
+		if goldentest.Update() {
 			continue // this program still has the old ones
 		}
 		h, stdout, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)

@@ -16,11 +16,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/primitive/mcp/mcptest"
 )
-
-var update = flag.Bool("update", false, "rewrite goldens")
 
 func TestMain(m *testing.M) {
 	// What tests confine in this process starts this program again, and so does a tool that runs rye.
@@ -60,7 +59,7 @@ func coverDir() string {
 func scriptParams() testscript.Params {
 	return testscript.Params{
 		Dir:                 "../../testdata/script",
-		UpdateScripts:       *update,
+		UpdateScripts:       goldentest.Update(),
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {

@@ -24,6 +24,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/exec"
@@ -369,16 +370,7 @@ func TestSchemas(t *testing.T) {
 		}
 		b.Write(append(doc, '\n'))
 	}
-	const golden = "testdata/schemas.json"
-	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("%s differs (%v); outputs of one number only grow; -update rewrites it", golden, err)
-	}
+	goldentest.File(t, "testdata/schemas.json", b.Bytes())
 	// Every command is run once, on a store that holds one directory.
 	home, dir := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("a"), 0o666); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,8 +22,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -137,7 +134,7 @@ func TestFormat(t *testing.T) {
 	make(func(r *approval.Request) {
 		r.Kind, r.Ref, r.Text, r.Risk, r.Lines, r.Params, r.Shown = approval.Gate, "tool:acme/flow", "Deploy to production?", "", nil, r.Set, r.Set
 	})
-	booktest.Golden(t, filepath.Join(state, "approvals", "requests"), filepath.Join("../../testdata/vectors/exec/approval", "requests"), *update)
+	booktest.Golden(t, filepath.Join(state, "approvals", "requests"), filepath.Join("../../testdata/vectors/exec/approval", "requests"))
 	var steps []string
 	for _, s := range log.steps {
 		steps = append(steps, fmt.Sprintf("%s %s %s %s", s.Request[35:], s.State, s.By, s.Through))

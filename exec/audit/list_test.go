@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -163,14 +164,7 @@ func TestListDamage(t *testing.T) {
 // golden compares what is written with a file of testdata.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		must(t, os.MkdirAll("testdata", 0o755))
-		must(t, os.WriteFile(path, got, 0o644))
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
+	goldentest.File(t, filepath.Join("testdata", name), got)
 }
 
 // The journals, byte by byte. The name of a segment is random, so it is given here.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -24,8 +23,6 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 

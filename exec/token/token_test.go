@@ -2,8 +2,6 @@ package token_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,11 +11,10 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/exec/token"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
-
-var update = flag.Bool("update", false, "write testdata")
 
 var (
 	machine = keytest.Seeded(1)
@@ -71,16 +68,7 @@ func TestVectors(t *testing.T) {
 		t.Fatalf("%q", texts)
 	}
 	for i, name := range []string{"plan.token", "step.token"} {
-		path := filepath.Join("testdata", name)
-		if *update {
-			must(t, os.MkdirAll("testdata", 0o755))
-			must(t, os.WriteFile(path, []byte(texts[i]), 0o644))
-		}
-		want, err := os.ReadFile(path)
-		must(t, err)
-		if texts[i] != string(want) {
-			t.Errorf("%s:\n%s\nwant:\n%s", name, texts[i], want)
-		}
+		goldentest.File(t, filepath.Join("testdata", name), []byte(texts[i]))
 	}
 	c, err := token.Take(texts, use())
 	must(t, err)

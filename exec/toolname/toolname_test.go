@@ -1,7 +1,6 @@
 package toolname_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,10 +10,9 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/exec/toolname"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden table")
 
 var taken = []string{"rye_execute", "rye_load"}
 
@@ -45,15 +43,7 @@ func TestGolden(t *testing.T) {
 		}
 		out = append(out, strings.Join(lines, "\n"))
 	}
-	got := strings.Join(out, "\n\n") + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got != string(b) && !*update {
-		t.Errorf("the names are\n%s", got)
-	}
+	goldentest.File(t, file, []byte(strings.Join(out, "\n\n")+"\n"))
 }
 
 // check holds names to what every model takes: and that no two tools share one, nor one with the door.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,12 +16,11 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func sum(s string) cas.Digest { return cas.Sum([]byte(s)) }
 
@@ -89,15 +87,7 @@ func encode(t testing.TB, l *Lock) []byte {
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
+	goldentest.File(t, filepath.Join("testdata", name), got)
 }
 
 func TestGolden(t *testing.T) {
@@ -195,24 +185,13 @@ func TestBad(t *testing.T) {
 		switch {
 		case err == nil || l != nil:
 			t.Errorf("%s is accepted", c.Name)
-		case *update:
+		case goldentest.Update():
 			cases[i].Want = err.Error()
 		case err.Error() != c.Want:
 			t.Errorf("%s:\n got %s\nwant %s", c.Name, err, c.Want)
 		}
 	}
-	if *update {
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := e.Encode(cases); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("testdata/bad.json", b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	goldentest.JSON(t, "testdata/bad.json", cases)
 }
 
 // A file that was cut off anywhere is no lock.

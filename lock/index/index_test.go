@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -17,13 +16,12 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -79,15 +77,7 @@ func parse(t testing.TB, b []byte) *Index {
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
+	goldentest.File(t, filepath.Join("testdata", name), got)
 }
 
 func TestGolden(t *testing.T) {
@@ -183,21 +173,13 @@ func TestBad(t *testing.T) {
 			t.Errorf("%q for %q is read as %+v", c.New, c.Old, x)
 			continue
 		}
-		if *update {
+		if goldentest.Update() {
 			cases[i].Error = err.Error()
 		} else if err.Error() != c.Error {
 			t.Errorf("%q for %q: %v, want %s", c.New, c.Old, err, c.Error)
 		}
 	}
-	if *update {
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := errors.Join(e.Encode(cases), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	goldentest.JSON(t, path, cases)
 }
 
 // A signed index that was changed, cut off, or carries lines that are none is refused before anybody asks who signed it.

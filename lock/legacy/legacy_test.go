@@ -4,21 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const at = "lockfiles/rye/file-system/write@1.0.0.lock.json"
 
@@ -69,15 +66,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile("testdata/write.json", append(got, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile("testdata/write.json")
-	if err != nil || string(want) != string(got)+"\n" {
-		t.Errorf("%v\n%s", err, got)
-	}
+	goldentest.File(t, "testdata/write.json", append(got, '\n'))
 }
 
 func TestErrors(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,10 +15,9 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func read(t testing.TB, path string) []byte {
 	t.Helper()
@@ -81,15 +79,7 @@ func TestGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = append(b, '\n')
-	if *update {
-		if err := os.WriteFile("testdata/good.json", b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := read(t, "good.json"); !bytes.Equal(b, want) {
-		t.Errorf("got\n%s\nwant\n%s", b, want)
-	}
+	goldentest.File(t, "testdata/good.json", append(b, '\n'))
 }
 
 // checkStable wants the same meaning of what is written, and the same text the second time.
@@ -125,24 +115,13 @@ func TestBad(t *testing.T) {
 		switch {
 		case err == nil:
 			t.Errorf("%q is accepted", c.Text)
-		case *update:
+		case goldentest.Update():
 			cases[i].Want = err.Error()
 		case err.Error() != c.Want:
 			t.Errorf("%q:\n got %s\nwant %s", c.Text, err, c.Want)
 		}
 	}
-	if *update {
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := e.Encode(cases); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("testdata/bad.json", b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	goldentest.JSON(t, "testdata/bad.json", cases)
 }
 
 func TestTooMany(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,12 +19,11 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var (
 	noon       = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -210,15 +208,7 @@ func TestGolden(t *testing.T) {
 		t.Error("the large file isn't the object")
 	}
 	for name, at := range map[string]string{"all.pack": "testdata/all.pack", ".gitattributes": "testdata/gitattributes"} {
-		if *update {
-			if err := os.WriteFile(at, []byte(files[name]), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(at)
-		if err != nil || string(want) != files[name] {
-			t.Errorf("%s: %v\n%s", name, err, files[name])
-		}
+		goldentest.File(t, at, []byte(files[name]))
 	}
 	if err := w.whole(w.objects); err != nil {
 		t.Error(err)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -14,26 +12,17 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 const vectorDir = "../../testdata/vectors/manifest/attest"
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join(vectorDir, name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
+	goldentest.File(t, filepath.Join(vectorDir, name), got)
 }
 
 const samplePredicate = "https://slsa.dev/provenance/v1"

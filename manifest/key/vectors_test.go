@@ -5,16 +5,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/key"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const vectorFile = "../../testdata/vectors/manifest/key/vectors.json"
 
@@ -154,7 +152,7 @@ func TestVectorsRefusedText(t *testing.T) {
 			if fault.CodeOf(err) != fault.Validation && !errors.Is(err, key.ErrLocked) {
 				t.Errorf("%s: %T", c.Name, err)
 			}
-			if *update {
+			if goldentest.Update() {
 				c.Error = err.Error()
 			}
 			if err.Error() != c.Error {
@@ -165,15 +163,11 @@ func TestVectorsRefusedText(t *testing.T) {
 	check(v.RefusedText, func(s string) error { _, err := key.ParsePublic(s); return err })
 	check(v.RefusedPublicPEM, func(s string) error { _, err := key.ParsePublicPEM([]byte(s)); return err })
 	check(v.RefusedPrivatePEM, func(s string) error { _, err := key.ParsePrivatePEM([]byte(s)); return err })
-	if *update {
-		b, err := json.MarshalIndent(v, "", " ")
-		if err == nil {
-			err = os.WriteFile(vectorFile, append(b, '\n'), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
 	}
+	goldentest.File(t, vectorFile, append(b, '\n'))
 }
 
 func TestVectorsVerify(t *testing.T) {

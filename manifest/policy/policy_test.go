@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,13 +13,12 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const vectorDir = "../../testdata/vectors/manifest/policy"
 
@@ -95,19 +93,7 @@ func TestGood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := strings.TrimSuffix(name, ".yaml") + ".formatted"
-			if *update {
-				if err := os.WriteFile(golden, p.Format(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := p.Format(); !bytes.Equal(got, want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			goldentest.File(t, strings.TrimSuffix(name, ".yaml")+".formatted", p.Format())
 			checkStable(t, p)
 			if got, want := strings.Count(string(p.Format()), "# "), strings.Count(string(b), "# ")-bytes.Count(b, []byte("# rye:signed:")); got != want {
 				t.Errorf("%d comments, want %d", got, want)
@@ -172,24 +158,13 @@ func TestBad(t *testing.T) {
 			t.Errorf("%s: accepted as\n%s", c.Name, p.Format())
 			continue
 		}
-		if *update {
+		if goldentest.Update() {
 			cases[i].Error = err.Error()
 		} else if err.Error() != c.Error {
 			t.Errorf("%s:\n got %s\nwant %s", c.Name, err, c.Error)
 		}
 	}
-	if *update {
-		var out bytes.Buffer
-		enc := json.NewEncoder(&out)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(cases); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(vectorDir, "bad.json"), out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	goldentest.JSON(t, filepath.Join(vectorDir, "bad.json"), cases)
 }
 
 // A policy of another format is called that, whatever else is strange about it.

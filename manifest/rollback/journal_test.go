@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,25 +15,16 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/manifest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("../../testdata/vectors/manifest/rollback", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
+	goldentest.File(t, filepath.Join("../../testdata/vectors/manifest/rollback", name), got)
 }
 
 func step(name, position, content string) Step {

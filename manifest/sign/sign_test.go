@@ -3,7 +3,6 @@ package sign_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -17,8 +16,6 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var (
 	now   = time.Date(2026, 11, 20, 9, 0, 0, 123, time.FixedZone("", 3600)).Add(time.Hour)

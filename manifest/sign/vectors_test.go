@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -111,20 +112,7 @@ func claimOf(t testing.TB, v vector) sign.Claim {
 
 func golden(t *testing.T, name string, got []byte) []byte {
 	t.Helper()
-	path := filepath.Join(vectorDir, name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%q\n(%v), want\n%q", name, got, err, want)
-	}
-	return want
+	return goldentest.File(t, filepath.Join(vectorDir, name), got)
 }
 
 const example = "#!/usr/bin/env python3\n__version__ = \"1.0.0\"\nprint(\"hi\")\n"

@@ -1,17 +1,15 @@
 package gen
 
 import (
-	"bytes"
 	"errors"
-	"flag"
 	"io/fs"
 	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
-)
 
-var update = flag.Bool("update", false, "write the manifest")
+	"github.com/rye-build/rye/cas/goldentest"
+)
 
 // TestUpToDate compares the manifest with what the library is now.
 func TestUpToDate(t *testing.T) {
@@ -19,18 +17,7 @@ func TestUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile("../manifest.yaml", want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile("../manifest.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, want) {
-		t.Error("manifest.yaml is not that of .ai: run go generate ./ai/std")
-	}
+	goldentest.File(t, "../manifest.yaml", want)
 	if list, err := generate(os.DirFS("../none")); !errors.Is(err, fs.ErrNotExist) || list != nil {
 		t.Errorf("a library that isn't there: %v", err)
 	}

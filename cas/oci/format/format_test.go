@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,10 +13,9 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/oci/spec"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // noise returns bytes that don't compress, the same for the same seed.
 func noise(seed byte, n int) []byte {
@@ -93,16 +91,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "manifest.json")
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
-	}
+	goldentest.File(t, filepath.Join("testdata", "manifest.json"), got)
 }
 
 // TestCut: layers have 4 to 16 MiB, but for the last ones; a change moves no boundary elsewhere.

@@ -3,13 +3,11 @@
 package gen
 
 import (
-	"bytes"
-	"flag"
 	"os"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the tables")
+	"github.com/rye-build/rye/cas/goldentest"
+)
 
 // TestTablesAreGenerated needs Debian's package unicode-data.
 func TestTablesAreGenerated(t *testing.T) {
@@ -17,16 +15,5 @@ func TestTablesAreGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile("../tables.go", got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile("../tables.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("tables.go is not what go generate writes")
-	}
+	goldentest.File(t, "../tables.go", got)
 }

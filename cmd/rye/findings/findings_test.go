@@ -3,9 +3,7 @@ package findings
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,9 +11,8 @@ import (
 	"unicode"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // report has a finding of each level, one without a line, and names that would like to be markup.
 func report() *Report {
@@ -40,15 +37,7 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		for ext, got := range map[string][]byte{".sarif": sarif, ".md": r.Markdown()} {
-			file := "testdata/" + name + ext
-			if *update {
-				if err := os.WriteFile(file, got, 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s: %v\n%s", file, err, got)
-			}
+			goldentest.File(t, "testdata/"+name+ext, got)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package machine
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,14 +11,13 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
 
@@ -68,15 +66,7 @@ func TestVoucher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const path = "testdata/voucher.json"
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, b, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
-		t.Errorf("%s\n%v", b, err)
-	}
+	goldentest.File(t, "testdata/voucher.json", b)
 	stranger := keytest.Named("stranger")
 	if by, err := Check(b, machineKey.Public(), users(stranger, userKey)); err != nil || by != userKey.Public() {
 		t.Error(by, err)

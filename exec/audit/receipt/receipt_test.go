@@ -3,7 +3,6 @@ package receipt
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/attest"
@@ -21,8 +21,6 @@ import (
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -71,13 +69,7 @@ func TestReceipt(t *testing.T) {
 	r.Children = []Child{{"b", digest("b")}, {"c", digest("c")}}
 	r.Log = record.Position{Segment: "20261120T120000Z-0123456789abcdef", Line: 12, Sum: digest("line")}
 	b := sealed(t, r)
-	const path = "testdata/receipt.json"
-	if *update {
-		must(t, errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, b, 0o644)))
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
-		t.Errorf("%s\n%v", b, err)
-	}
+	goldentest.File(t, "testdata/receipt.json", b)
 	for _, c := range []struct {
 		name string
 		keys []key.Public

@@ -3,7 +3,6 @@ package params
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,10 +13,9 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/jcs"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func compile(t testing.TB, text string) *Schema {
 	t.Helper()
@@ -77,7 +75,7 @@ func TestVectors(t *testing.T) {
 			} else if err != nil {
 				t.Errorf("%T", err)
 			}
-			if *update {
+			if goldentest.Update() {
 				c.Completed, c.Problems = completed, problems
 				continue
 			}
@@ -91,18 +89,7 @@ func TestVectors(t *testing.T) {
 			}
 		}
 	}
-	if *update {
-		var out strings.Builder
-		e := json.NewEncoder(&out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := e.Encode(vectors); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	goldentest.JSON(t, file, vectors)
 }
 
 func mustCanonical(t *testing.T, b []byte) []byte {

@@ -2,7 +2,6 @@ package registry_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,8 +14,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/registry/registrytest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -58,7 +55,7 @@ func TestFormat(t *testing.T) {
 	must(t, l.Create(t.Context(), row, 0))
 	must(t, l.Create(t.Context(), &child, 1))
 	must(t, l.Set(t.Context(), row.ID, 0, registry.Continued, child.ID))
-	booktest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/registry", "registry"), *update)
+	booktest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/registry", "registry"))
 }
 
 // TestDead: a driver is this process until it has ended, and no other with its number.

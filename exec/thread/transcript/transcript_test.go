@@ -3,7 +3,6 @@ package transcript
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,12 +13,11 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	thread    = "acme/deploy-1795000000-k3v9q"
@@ -188,14 +186,7 @@ func TestWhole(t *testing.T) {
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join(vectorDir, name)
-	if *update {
-		must(t, os.MkdirAll(vectorDir, 0o755))
-		must(t, os.WriteFile(path, got, 0o644))
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\n(%v), want\n%s", name, got, err, want)
-	}
+	goldentest.File(t, filepath.Join(vectorDir, name), got)
 }
 
 func read(t testing.TB, dir, name string) []byte {

@@ -2,17 +2,16 @@
 package booktest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/journal"
 )
 
@@ -95,17 +94,11 @@ func Full(n int) (hook journal.Hook, heal func() (failed bool)) {
 }
 
 // Golden compares a file with the golden one, forever.
-func Golden(t testing.TB, path, golden string, update bool) {
+func Golden(t testing.TB, path, golden string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
 	Must(t, err)
-	if update {
-		Must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-		Must(t, os.WriteFile(golden, got, 0o644))
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
-	}
+	goldentest.File(t, golden, got)
 }
 
 // Must ends a test that can't go on.

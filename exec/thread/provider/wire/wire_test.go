@@ -3,17 +3,14 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest/jcs"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -57,15 +54,7 @@ func TestRequests(t *testing.T) {
 			var got bytes.Buffer
 			must(t, json.Indent(&got, compact, "", " "))
 			got.WriteByte('\n')
-			path := "testdata/" + name + suffix + ".json"
-			if *update {
-				must(t, os.WriteFile(path, got.Bytes(), 0o644))
-			}
-			want, err := os.ReadFile(path)
-			must(t, err)
-			if !bytes.Equal(want, got.Bytes()) {
-				t.Errorf("%s: %s", path, got.Bytes())
-			}
+			goldentest.File(t, "testdata/"+name+suffix+".json", got.Bytes())
 		}
 	}
 }

@@ -6,22 +6,19 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const vectorDir = "../../../../testdata/vectors/exec/transcript"
 
@@ -81,15 +78,7 @@ func verify(t testing.TB, b []byte, keys ...key.Private) *transcript.Report {
 
 func TestVerify(t *testing.T) {
 	b := sample(own)
-	path := filepath.Join(vectorDir, "v1.jsonl")
-	if *update {
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
-		t.Errorf("%s\n%v", b, err)
-	}
+	goldentest.File(t, filepath.Join(vectorDir, "v1.jsonl"), b)
 	r := verify(t, b, eve, own)
 	if r.Problem != nil || r.Status != transcript.StatusCompleted || r.Lines != 14 || r.Unsigned != 1 ||
 		r.Checkpoints != 2 || r.Turns != 2 || r.Calls != 2 || r.Torn ||
