@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -145,7 +146,7 @@ func parts(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// firstThreadOf is "firstthread FILE VAR": the variable is the id of the first thread of a list in JSON.
+// firstThreadOf is "firstthread FILE VAR [DIRECTIVE]": the variable is the id of the first thread of a list in JSON, or of a directive in it.
 func firstThreadOf(ts *testscript.TestScript, neg bool, args []string) {
 	listedThreadOf(ts, neg, args, false)
 }
@@ -156,25 +157,21 @@ func lastThreadOf(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func listedThreadOf(ts *testscript.TestScript, neg bool, args []string, last bool) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: firstthread|lastthread FILE VAR")
+	if neg || len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: firstthread|lastthread FILE VAR [DIRECTIVE]")
 	}
-	var answer struct {
-		Data struct {
-			Threads []struct {
-				Thread string `json:"thread"`
-			} `json:"threads"`
-		} `json:"data"`
-	}
+	type listed struct{ Thread, Directive string }
+	var answer struct{ Data struct{ Threads []listed } }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &answer))
-	if len(answer.Data.Threads) == 0 {
-		ts.Fatalf("no threads in %s", args[0])
+	threads := slices.DeleteFunc(answer.Data.Threads, func(l listed) bool { return len(args) == 3 && l.Directive != "directive:"+args[2] })
+	if len(threads) == 0 {
+		ts.Fatalf("no such threads in %s", args[0])
 	}
 	at := 0
 	if last {
-		at = len(answer.Data.Threads) - 1
+		at = len(threads) - 1
 	}
-	ts.Setenv(args[1], answer.Data.Threads[at].Thread)
+	ts.Setenv(args[1], threads[at].Thread)
 }
 
 // runWords are those of rye run: a project with a directive, signed by the home's key, whose model says one thing.
