@@ -1,0 +1,266 @@
+// Package inverted collects where terms stand, document by document.
+//
+// What it gives for a term is, for each document that has it: how many documents were left out since the last, then for each
+// field 2*field + 1 if another one follows, n, and n times the words since the last occurrence; all unsigned varints.
+//
+// # Memory
+//
+// There are as many terms as words, and most are in no cache when they are looked up. So none of it is a pointer, which the
+// garbage collector would follow again and again, and a hit costs what it reads of memory: a slot, a list, and for a long term
+// its text.
+package inverted
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+	"strings"
+)
+
+// Lists are those of all terms. They are not safe for concurrent use.
+type Lists struct {
+	seed  maphash.Seed
+	table []slot // by hash, a power of two of them
+	lists []list
+	text  []byte   // the terms, one after the other
+	pages [][]byte // of postings
+	used  int      // of the last page
+
+	documents int32
+	hits      []hit   // of the present document
+	touched   []int32 // its terms, in the order of their first hit
+	buf       []byte  // what one of them has
+	bytes     int
+}
+
+// A slot of the table has a term; its number is 0 if there is none.
+type slot struct {
+	hash   uint32
+	number int32 // of its list, from 1 on
+}
+
+// A list is what is known of a term: one line of a processor's cache.
+type list struct {
+	prefix      uint64 // the first bytes of the term, which decide most comparisons
+	text        uint32 // where it begins
+	length      uint8
+	level       uint8 // of the last block
+	held        uint8 // how many bytes wait
+	waiting     [21]byte
+	posted      uint32 // bytes of postings, with those
+	head        uint32 // the first block
+	at, end     uint32 // what is free of the last one
+	last        int32  // document
+	first, tail int32  // hits of the present document; -1 when there is none
+}
+
+// A hit is one place of a term. They are chained, so that a document is grouped by terms without sorting.
+type hit struct {
+	next  int32
+	field int32
+	pos   int32
+}
+
+// Postings are written to blocks once there are some, each block twice as long as the one before it, up to a limit. At the end of
+// each, four bytes say where the next one is.
+const (
+	pageBits   = 18
+	pageSize   = 1 << pageBits
+	firstBlock = 32
+	mostLevels = 5 // then a block has 1,024 bytes
+	linkSize   = 4
+)
+
+// New returns empty lists.
+func New() *Lists { return &Lists{seed: maphash.MakeSeed(), table: make([]slot, 1<<10)} }
+
+// Hit notes a place of a term of at most 255 bytes: the field, and how many words are before it there. Fields come in their order,
+// and the places in them.
+func (t *Lists) Hit(term []byte, field, pos int) {
+	number := t.number(term)
+	l := &t.lists[number]
+	n := int32(len(t.hits))
+	t.hits = append(t.hits, hit{-1, int32(field), int32(pos)})
+	if l.first < 0 {
+		l.first = n
+		t.touched = append(t.touched, number)
+	} else {
+		t.hits[l.tail].next = n
+	}
+	l.tail = n
+}
+
+// Next ends a document, with what was hit since the last.
+func (t *Lists) Next() {
+	for _, number := range t.touched {
+		t.end(&t.lists[number])
+	}
+	t.documents++
+	t.hits, t.touched = t.hits[:0], t.touched[:0]
+}
+
+// end appends what a term has in the present document.
+func (t *Lists) end(l *list) {
+	b := binary.AppendUvarint(t.buf[:0], uint64(t.documents-l.last-1))
+	for at := l.first; at >= 0; {
+		field, count, end := t.hits[at].field, 0, at
+		for ; end >= 0 && t.hits[end].field == field; end = t.hits[end].next {
+			count++
+		}
+		more := uint64(0)
+		if end >= 0 {
+			more = 1
+		}
+		b = binary.AppendUvarint(b, uint64(field)<<1|more)
+		b = binary.AppendUvarint(b, uint64(count))
+		last := int32(0)
+		for ; at != end; at = t.hits[at].next {
+			b = binary.AppendUvarint(b, uint64(t.hits[at].pos-last))
+			last = t.hits[at].pos
+		}
+	}
+	t.post(l, b)
+	t.buf, l.last, l.first = b, t.documents, -1
+}
+
+// Bytes is how long all postings are.
+func (t *Lists) Bytes() int { return t.bytes }
+
+// number returns the number of a term's list.
+func (t *Lists) number(term []byte) int32 {
+	hash, prefix := uint32(maphash.Bytes(t.seed, term)), prefixOf(term)
+	mask := uint32(len(t.table) - 1)
+	i := hash & mask
+	for ; t.table[i].number != 0; i = (i + 1) & mask {
+		if s := t.table[i]; s.hash == hash {
+			l := &t.lists[s.number-1]
+			if l.prefix == prefix && int(l.length) == len(term) && (len(term) <= 8 || string(t.term(l)) == string(term)) {
+				return s.number - 1
+			}
+		}
+	}
+	n := int32(len(t.lists))
+	t.lists = append(t.lists, list{prefix: prefix, text: uint32(len(t.text)), length: uint8(len(term)), last: -1, first: -1})
+	t.text = append(t.text, term...)
+	t.table[i] = slot{hash, n + 1}
+	if 2*len(t.lists) > len(t.table) {
+		t.grow()
+	}
+	return n
+}
+
+// grow doubles the table.
+func (t *Lists) grow() {
+	old := t.table
+	t.table = make([]slot, 2*len(old))
+	mask := uint32(len(t.table) - 1)
+	for _, s := range old {
+		i := s.hash & mask
+		for s.number != 0 && t.table[i].number != 0 {
+			i = (i + 1) & mask
+		}
+		if s.number != 0 {
+			t.table[i] = s
+		}
+	}
+}
+
+func (t *Lists) term(l *list) []byte { return t.text[l.text:][:l.length] }
+
+func prefixOf(term []byte) uint64 {
+	if len(term) >= 8 {
+		return binary.BigEndian.Uint64(term)
+	}
+	var b [8]byte
+	copy(b[:], term)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// post appends to the postings of a term.
+func (t *Lists) post(l *list, b []byte) {
+	l.posted += uint32(len(b))
+	t.bytes += len(b)
+	if len(b) > len(l.waiting)-int(l.held) {
+		t.write(l, l.waiting[:l.held])
+		if l.held = 0; len(b) > len(l.waiting) {
+			t.write(l, b)
+			return
+		}
+	}
+	l.held += uint8(copy(l.waiting[l.held:], b))
+}
+
+// write appends to the blocks of a term.
+func (t *Lists) write(l *list, b []byte) {
+	for len(b) > 0 {
+		n := copy(t.at(l.at, l.end), b)
+		l.at += uint32(n)
+		if b = b[n:]; len(b) == 0 {
+			return
+		}
+		next := t.block(l)
+		if l.end != 0 {
+			binary.LittleEndian.PutUint32(t.at(l.end, l.end+linkSize), next)
+			l.level = min(l.level+1, mostLevels)
+		} else {
+			l.head = next
+		}
+		l.at, l.end = next, next+firstBlock<<l.level-linkSize
+	}
+}
+
+// block returns where a list's next block is.
+func (t *Lists) block(l *list) uint32 {
+	size := firstBlock << l.level
+	if l.end != 0 {
+		size = firstBlock << min(l.level+1, mostLevels)
+	}
+	if len(t.pages) == 0 || t.used+size > pageSize {
+		t.pages, t.used = append(t.pages, make([]byte, pageSize)), 0
+	}
+	at := t.used
+	t.used += size
+	return uint32((len(t.pages)-1)<<pageBits + at)
+}
+
+// at returns a piece of a page.
+func (t *Lists) at(from, to uint32) []byte {
+	if from == to {
+		return nil
+	}
+	return t.pages[from>>pageBits][from%pageSize:][:to-from]
+}
+
+// append appends the postings of a term.
+func (t *Lists) append(to []byte, l *list) []byte {
+	at, level := l.head, 0
+	for left := l.posted - uint32(l.held); left > 0; level = min(level+1, mostLevels) {
+		size := uint32(firstBlock<<level - linkSize)
+		n := min(left, size)
+		to = append(to, t.at(at, at+n)...)
+		if left -= n; left > 0 {
+			at = binary.LittleEndian.Uint32(t.at(at+size, at+size+linkSize))
+		}
+	}
+	return append(to, l.waiting[:l.held]...)
+}
+
+// Each calls yield for all terms, sorted. Append appends the postings of the term, which has so many bytes of them. Nothing is added
+// any more.
+func (t *Lists) Each(yield func(term string, bytes int, appendTo func([]byte) []byte)) {
+	slices.SortFunc(t.lists, func(x, y list) int {
+		switch {
+		case x.prefix < y.prefix:
+			return -1
+		case x.prefix > y.prefix:
+			return 1
+		}
+		return strings.Compare(string(t.term(&x)), string(t.term(&y)))
+	})
+	var l *list
+	appendTo := func(b []byte) []byte { return t.append(b, l) }
+	for i := range t.lists {
+		l = &t.lists[i]
+		yield(string(t.term(l)), int(l.posted), appendTo)
+	}
+}
