@@ -69,7 +69,7 @@ func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 // that stands at path: if it was removed or replaced meanwhile, that begins again. Closing the file is letting go.
 func OpenLocked(ctx context.Context, path string, how Mode, most time.Duration) (*os.File, error) {
 	for end := time.Now().Add(most); ; {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|Nonblock, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,8 @@ package env
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // Disk is the disk of this machine.
@@ -13,7 +14,9 @@ type Disk struct{}
 func (Disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 
 // Open implements Files.
-func (Disk) Open(name string) (fs.File, error) { return os.Open(name) }
+func (Disk) Open(name string) (fs.File, error) {
+	return os.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
+}
 
 // Real implements Files.
-func (Disk) Real(name string) (string, error) { return filepath.EvalSymlinks(name) }
+func (Disk) Real(name string) (string, error) { return osfile.Real(name) }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/sandbox/landlock"
 	"github.com/rye-build/rye/exec/sandbox/stage"
 )
@@ -68,7 +69,7 @@ func newView(s Spec, mayMount bool) (*view, error) {
 			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(forbidden, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
 				return nil, fmt.Errorf("%q can't be given to a program", p)
 			default:
-				real, err := filepath.EvalSymlinks(p)
+				real, err := osfile.Real(p)
 				if err != nil {
 					return nil, fmt.Errorf("%q can't be given to a program: %w", p, err)
 				}
@@ -148,7 +149,7 @@ func (v *view) place(path string) error {
 // canMount reports whether all paths exist, so that they can be mounted over, and nothing is listed below a hidden one.
 func (v *view) canMount(inside []string) bool {
 	for _, p := range inside {
-		if real, err := filepath.EvalSymlinks(p); err != nil || real != p {
+		if real, err := osfile.Real(p); err != nil || real != p {
 			return false
 		}
 		if v.modes[p] != stage.Hidden {
@@ -201,7 +202,7 @@ func (v *view) path(env []string) []string {
 			continue
 		}
 		dirs := slices.DeleteFunc(filepath.SplitList(list), func(dir string) bool {
-			real, err := filepath.EvalSymlinks(dir)
+			real, err := osfile.Real(dir)
 			return err != nil || !slices.ContainsFunc(v.rules, func(r landlock.Rule) bool {
 				at := string(r.Path)
 				return under(dir, at) || under(real, at) || strings.HasPrefix(at, real) && filepath.Dir(at) == real
@@ -222,7 +223,7 @@ func under(path, at string) bool {
 
 // regular returns the real path of a regular file: a rule for a directory would allow everything in it.
 func regular(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
+	real, err := osfile.Real(path)
 	var info os.FileInfo
 	if err == nil {
 		info, err = os.Stat(real)

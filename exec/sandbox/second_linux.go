@@ -18,7 +18,7 @@ import (
 )
 
 // stageEnv keeps the second stage small: it lives as long as the program, and does little.
-var stageEnv = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0", "GOGC=400", "GOTRACEBACK=none"}
+var stageEnv = []string{"GOMAXPROCS=1", "GOGC=400", "GOTRACEBACK=none"}
 
 const (
 	// hardEnd is how long a stage that was told to end may take to do so and to report.

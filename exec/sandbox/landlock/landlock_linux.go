@@ -163,8 +163,12 @@ func addRule(set *os.File, kind uintptr, attr unsafe.Pointer) error {
 func openLink(path string) (int, error) { return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) }
 
 // openPath follows no link: one that a program made in a directory it may write to must not choose what the next program
-// gets. It goes step by step because openat2 is denied in a sandbox inside a sandbox.
+// gets. Where openat2 is denied, as in a sandbox inside a sandbox, it goes step by step.
 func openPath(path string) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	if fd, err := unix.Openat2(unix.AT_FDCWD, path, &how); err == nil {
+		return fd, nil
+	}
 	fd, err := openLink("/")
 	for rest := strings.Trim(path, "/"); rest != "" && err == nil; {
 		var name string
