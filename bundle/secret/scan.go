@@ -210,7 +210,8 @@ func (s *Scanner) skip(i, to int) int {
 	for ; i+7 <= to && i+8 <= len(b); i += 7 {
 		x := binary.LittleEndian.Uint64(b[i:])
 		if p[uint16(x)]|p[uint16(x>>8)]|p[uint16(x>>16)]|p[uint16(x>>24)]|p[uint16(x>>32)]|p[uint16(x>>40)]|p[uint16(x>>48)] != 0 {
-			break
+			// Which of them it is can't be foreseen: a loop that ends there would cost as much as 30 bytes.
+			return i + bits.TrailingZeros8(p[uint16(x)]|p[uint16(x>>8)]<<1|p[uint16(x>>16)]<<2|p[uint16(x>>24)]<<3|p[uint16(x>>32)]<<4|p[uint16(x>>40)]<<5|p[uint16(x>>48)]<<6)
 		}
 	}
 	for i < to && i+1 < len(b) && p[uint16(b[i])|uint16(b[i+1])<<8] == 0 {

@@ -243,6 +243,9 @@ func jwkKey(b []byte, i int, value []byte) bool {
 // urlPassword reports whether "://user:password@" is at b.
 func urlPassword(b []byte) bool {
 	b = b[len("://"):]
+	if bytes.IndexByte(b[:min(len(b), 300)], '@') < 0 { // which is found out soonest
+		return false
+	}
 	end := bytes.IndexAny(b[:min(len(b), 300)], " \t\r\n\"'`<>/\\?#,;()[]")
 	if end >= 0 {
 		b = b[:end]
