@@ -68,7 +68,7 @@ func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun
 	} else if err = r.write(ctx); errors.Is(err, cas.ErrDamaged) {
 		err = r.damaged(ctx, err)
 	}
-	result := &RestoreResult{DryRun: dryRun, Items: len(pins), Files: []RestoredFile{}, Left: []LeftFile{}}
+	result := &RestoreResult{DryRun: dryRun, Items: len(pins), Files: make([]RestoredFile, 0, len(r.files)), Left: []LeftFile{}}
 	for _, f := range r.files {
 		if f.done || dryRun && err == nil {
 			result.Files = append(result.Files, f.line())
@@ -149,7 +149,7 @@ func left(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin) (left []L
 
 // line says what was done with a file.
 func (f *restored) line() RestoredFile {
-	line := RestoredFile{File: path.Join(workspace.MarkerDir, f.path), Ref: f.ref.String(), Digest: f.want.Digest.String()}
+	line := RestoredFile{File: workspace.MarkerDir + "/" + f.path, Ref: f.ref.String(), Digest: f.want.Digest.String()}
 	if f.before != nil {
 		line.Before = f.found.String()
 		if f.found == f.want.Digest {

@@ -11,6 +11,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rye-build/rye/ai/edit"
@@ -42,10 +43,6 @@ func (r *restoring) add(ctx context.Context, pins []lockfile.Pin) error {
 	if err != nil {
 		return err
 	}
-	refs := make(map[string]model.Ref, len(pins))
-	for i := range pins {
-		refs[pins[i].Ref.String()] = pins[i].Ref
-	}
 	r.files = make([]*restored, len(files))
 	for i := range files {
 		f := &files[i]
@@ -53,7 +50,8 @@ func (r *restoring) add(ctx context.Context, pins []lockfile.Pin) error {
 		if r.dir != nil {
 			where = r.dir.Where(f.Path)
 		}
-		r.files[i] = &restored{ref: refs[f.Ref], path: f.Path, dir: path.Dir(f.Path), where: where, want: cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size}, mode: f.Mode}
+		kind, id, _ := strings.Cut(f.Ref, ":")
+		r.files[i] = &restored{ref: model.Ref{Kind: kind, ID: id}, path: f.Path, dir: path.Dir(f.Path), where: where, want: cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size}, mode: f.Mode}
 	}
 	slices.SortFunc(r.files, func(a, b *restored) int { return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.path, b.path)) })
 	return nil

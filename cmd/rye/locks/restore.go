@@ -96,6 +96,13 @@ func (c *restoreRun) pins(ctx context.Context, l *places.Lock) (pins []lockfile.
 			return nil, NotLocked(ctx, l, text)
 		}
 	}
+	n := 0
+	for _, yes := range chosen {
+		if yes {
+			n++
+		}
+	}
+	pins = make([]lockfile.Pin, 0, n)
 	for i, yes := range chosen {
 		if yes {
 			pins = append(pins, l.Old.Pins[i])
