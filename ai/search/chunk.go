@@ -84,10 +84,8 @@ func write(ctx context.Context, path string, s *state, gen uint64, table []byte,
 			}
 		}
 		// The old table counts, and has its chunks, until the new one is there.
-		for _, g := range s.segs {
-			if err := g.put(b); err != nil {
-				return err
-			}
+		if err := b.PutAll(s.chunks); err != nil {
+			return err
 		}
 		if gen != 0 {
 			if err := b.Keep(s.wants); err != nil {
@@ -110,24 +108,17 @@ func (s *state) wants(key []byte) (bool, []byte) {
 	return true, chunkName{segment: id, stream: streams}.key()
 }
 
-// put writes the chunks of a segment, unless they are there.
-func (s *segment) put(b *sealed.Batch) error {
-	if !s.isNew() {
-		return nil
-	}
-	for stream, size := range s.sizes {
-		for at := 0; at < size; at += chunkSize {
-			piece, err := s.read(stream, at, min(chunkSize, size-at))
-			if err != nil {
-				return err
-			}
-			if err := b.Put(chunkName{s.id, stream, at / chunkSize}.key(), piece); err != nil {
-				return err
-			}
-			if err := b.Flush(); err != nil {
-				return err
+// chunks yields those of the segments that aren't there.
+func (s *state) chunks(yield func(sealed.Value) bool) {
+	for _, g := range s.segs {
+		for stream := 0; g.isNew() && stream < streams; stream++ {
+			for at := 0; at < g.sizes[stream]; at += chunkSize {
+				v := sealed.Value{Key: chunkName{g.id, stream, at / chunkSize}.key(), Size: min(chunkSize, g.sizes[stream]-at)}
+				v.Read = func(to []byte) error { return g.readNew(to, stream, at) }
+				if !yield(v) {
+					return
+				}
 			}
 		}
 	}
-	return nil
 }

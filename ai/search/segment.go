@@ -58,8 +58,7 @@ func (s *segment) read(stream, at, n int) ([]byte, error) {
 	}
 	if s.spill != nil {
 		b := make([]byte, n)
-		_, err := s.spill.ReadAt(b, s.at[stream]+int64(at))
-		return b, err
+		return b, s.readNew(b, stream, at)
 	}
 	var out []byte
 	for n > 0 {
@@ -79,6 +78,16 @@ func (s *segment) read(stream, at, n int) ([]byte, error) {
 		at, n = at+len(piece), n-len(piece)
 	}
 	return out, nil
+}
+
+// readNew reads a piece of a stream of a segment that isn't in the index.
+func (s *segment) readNew(to []byte, stream, at int) (err error) {
+	if s.memory != nil {
+		copy(to, s.memory[stream][at:])
+		return nil
+	}
+	_, err = s.spill.ReadAt(to, s.at[stream]+int64(at))
+	return err
 }
 
 // isNew reports whether a segment isn't in the index yet.

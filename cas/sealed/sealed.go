@@ -30,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -57,6 +58,8 @@ const (
 	slack = 4 << 20
 	// portion is how much is copied in one transaction, which has all of it in memory.
 	portion = 4 << 20
+	// valuesAhead is how many values wait to be written. While a portion is, about as many are read.
+	valuesAhead = 32
 )
 
 // A File is an open file, for one goroutine.
@@ -342,6 +345,56 @@ func (b *Batch) Put(key, value []byte) error {
 	b.held += len(value)
 	sum := b.f.sumOf(key, value)
 	return b.b.Put(key, append(append(make([]byte, 0, sumSize+len(value)), sum[:]...), value...))
+}
+
+// A Value is to be put.
+type Value struct {
+	Key  []byte
+	Size int
+	Read func(to []byte) error // reads all of it
+}
+
+// PutAll writes values, which another goroutine reads and hashes while those before them are written. It flushes.
+func (b *Batch) PutAll(values iter.Seq[Value]) error {
+	type sealed struct {
+		key, value []byte
+		err        error
+	}
+	ahead, over := make(chan sealed, valuesAhead), make(chan struct{})
+	go func() {
+		defer close(ahead)
+		h := &File{format: b.f.format, hash: cas.NewHasher()}
+		for v := range values {
+			s := sealed{key: v.Key, value: make([]byte, sumSize+v.Size)}
+			if s.err = v.Read(s.value[sumSize:]); s.err == nil {
+				sum := h.sumOf(s.key, s.value[sumSize:])
+				copy(s.value, sum[:])
+			}
+			select {
+			case ahead <- s:
+			case <-over:
+				return
+			}
+		}
+	}()
+	defer func() {
+		close(over)
+		for range ahead { // until it has ended, and reads nothing any more
+		}
+	}()
+	for s := range ahead {
+		if s.err != nil {
+			return s.err
+		}
+		b.held += len(s.value)
+		if err := b.b.Put(s.key, s.value); err != nil {
+			return err
+		}
+		if err := b.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Clear removes everything.
