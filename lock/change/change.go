@@ -169,8 +169,31 @@ func (r *Result) checked(l *workspace.Lock, weaker []string) error {
 	if !r.Changed {
 		return nil
 	}
+	hint := []string{"rye diff"}
+	if lost := r.lost(l); lost != "" {
+		hint = append(hint, fault.Command("rye restore", lost))
+	}
+	hint = append(hint, l.LockAgain(weaker))
 	return fault.New(fault.LockMismatch, "%q is out of date: %s", l.LockPath(), fault.Count(int64(len(r.Changes)), "change")).
-		On("path", l.LockPath()).Try("rye diff", l.LockAgain(weaker))
+		On("path", l.LockPath()).Try(hint...)
+}
+
+// lost names the pinned items that the project no longer has; where there are several it is a pattern.
+func (r *Result) lost(l *workspace.Lock) (name string) {
+	for _, c := range r.Changes {
+		ref, err := model.ParseRef(c.Name)
+		if c.Kind != lockfile.PinRemoved || err != nil {
+			continue
+		}
+		if p := l.Old.Pin(ref); p == nil || p.From != lockfile.FromProject {
+			continue
+		}
+		if name != "" {
+			return "**"
+		}
+		name = c.Name
+	}
+	return name
 }
 
 // elsewhere is the answer of Check where other bundles are needed than the lock has.
