@@ -28,25 +28,20 @@ func benchEntries(n int) []Entry {
 }
 
 func BenchmarkAppendTree(b *testing.B) {
-	for _, n := range []int{10, 100, 10000} {
-		entries := benchEntries(n)
-		doc, err := AppendTree(nil, entries)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			b.SetBytes(int64(len(doc)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := AppendTree(doc[:0], entries); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
+	benchTrees(b, func(entries []Entry, doc []byte) error {
+		_, err := AppendTree(doc[:0], entries)
+		return err
+	})
 }
 
 func BenchmarkParseTree(b *testing.B) {
+	benchTrees(b, func(entries []Entry, doc []byte) error {
+		_, err := ParseTree(entries[:0], doc)
+		return err
+	})
+}
+
+func benchTrees(b *testing.B, do func(entries []Entry, doc []byte) error) {
 	for _, n := range []int{10, 100, 10000} {
 		entries := benchEntries(n)
 		doc, err := AppendTree(nil, entries)
@@ -57,7 +52,7 @@ func BenchmarkParseTree(b *testing.B) {
 			b.SetBytes(int64(len(doc)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := ParseTree(entries[:0], doc); err != nil {
+				if err := do(entries, doc); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -274,6 +274,22 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// pushed is a registry that has the world's content as 1, and the manifest of that.
+func (w *world) pushed(t *testing.T) (*double, *Place, *format.Manifest) {
+	t.Helper()
+	d := newDouble(t)
+	p := d.place(t)
+	done, err := p.Push(t.Context(), w.content, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := format.ParseManifest(d.Manifests[done.Digest])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, p, m
+}
+
 // TestLayer: a layer whose bytes the registry vouches for, and which isn't what the document says.
 func TestLayer(t *testing.T) {
 	t.Parallel()
@@ -294,16 +310,7 @@ func TestLayer(t *testing.T) {
 		"a lie":          {pack("jello"), "hello", "damaged"},
 		"not zstd":       {[]byte("hello"), "hello", "is not what the manifest says"},
 	} {
-		d := newDouble(t)
-		p := d.place(t)
-		done, err := p.Push(t.Context(), w.content, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := format.ParseManifest(d.Manifests[done.Digest])
-		if err != nil {
-			t.Fatal(err)
-		}
+		d, p, m := w.pushed(t)
 		m.Layers[0] = format.Descriptor{SHA256: format.Sum(c.blob), Size: int64(len(c.blob)), Digest: cas.Sum([]byte(c.text)), Length: 5}
 		text, err := m.Append(nil)
 		if err != nil {
@@ -322,16 +329,7 @@ func TestReuse(t *testing.T) {
 	object := []byte(strings.Repeat("some text, and more. ", 10_000))
 	w := newWorld(t, object)
 	for _, lies := range []bool{false, true} {
-		d := newDouble(t)
-		p := d.place(t)
-		done, err := p.Push(t.Context(), w.content, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := format.ParseManifest(d.Manifests[done.Digest])
-		if err != nil {
-			t.Fatal(err)
-		}
+		d, p, m := w.pushed(t)
 		held := object
 		if lies {
 			held = []byte(strings.Repeat("another text, as long", 10_000))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // An UnsafeError says why a private file or directory can't be trusted.
@@ -13,6 +15,11 @@ type UnsafeError struct {
 }
 
 func (e *UnsafeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Text) }
+
+// Fault returns the error as people and programs see it.
+func (e *UnsafeError) Fault() *fault.Error {
+	return fault.New(fault.Denied, "%v", e).From(e).On("path", e.Path).Try(fault.Command("chmod go=", e.Path), fault.Command("ls -ld", e.Path))
+}
 
 // CheckPrivateDir returns an *UnsafeError unless path is a directory of this user's that no other may read or write. Windows
 // protects a user's directories by access control lists, which this doesn't read.

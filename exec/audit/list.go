@@ -135,6 +135,38 @@ func listLast(ctx context.Context, dir string, filter Filter, x *index, yield fu
 
 // records calls visit for each call of a segment, until it returns false.
 func records(ctx context.Context, dir string, s *segmentState, visit func(*Record) bool) error {
+	open, stopped := map[string]*Record{}, false
+	var order []*Record // as they began; those that have ended are taken out now and then
+	err := segmentLines(ctx, dir, s, func(r *chain.Reader) (bool, error) {
+		if r.Line.Kind == kindAsk {
+			return true, nil
+		}
+		c, err := take(r, open)
+		switch {
+		case err != nil:
+			stopped = true
+		case c.Outcome == nil:
+			if order = append(order, c); len(order) > 2*len(open)+64 {
+				order = slices.DeleteFunc(order, func(c *Record) bool { return c.Outcome != nil })
+			}
+		default:
+			stopped = !visit(c)
+		}
+		return !stopped, err
+	})
+	if stopped || err != nil && ctx.Err() != nil {
+		return err
+	}
+	for _, c := range order {
+		if c.Outcome == nil && !visit(c) {
+			return nil
+		}
+	}
+	return err
+}
+
+// segmentLines calls visit for each line of a segment that wasn't pruned, until it returns false or an error.
+func segmentLines(ctx context.Context, dir string, s *segmentState, visit func(*chain.Reader) (bool, error)) error {
 	f, r, err := openSegment(dir, s)
 	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
 		return nil
@@ -143,39 +175,22 @@ func records(ctx context.Context, dir string, s *segmentState, visit func(*Recor
 		return err
 	}
 	defer f.Close()
-	open := map[string]*Record{}
-	var order []*Record // as they began; those that have ended are taken out now and then
 	for r.Line.N > 0 {
-		if err = r.Next(); err != nil {
+		if err := r.Next(); err == io.EOF {
 			break
+		} else if err != nil {
+			return err
 		}
 		if r.Line.N%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if r.Line.Kind == kindAsk {
-			continue
-		}
-		c, err := take(r, open)
-		switch {
-		case err != nil:
+		if more, err := visit(r); err != nil {
 			return &chain.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
-		case c.Outcome == nil:
-			if order = append(order, c); len(order) > 2*len(open)+64 {
-				order = slices.DeleteFunc(order, func(c *Record) bool { return c.Outcome != nil })
-			}
-		case !visit(c):
+		} else if !more {
 			return nil
 		}
 	}
-	for _, c := range order {
-		if c.Outcome == nil && !visit(c) {
-			return nil
-		}
-	}
-	if err == io.EOF {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // A Step is a step of a request for an approval, and when it was written.
@@ -220,36 +235,13 @@ func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*S
 
 // steps calls visit for each step in a segment, until it returns false.
 func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) bool) error {
-	f, r, err := openSegment(dir, s)
-	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for r.Line.N > 0 {
-		if err = r.Next(); err != nil {
-			break
-		}
-		if r.Line.N%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+	return segmentLines(ctx, dir, s, func(r *chain.Reader) (bool, error) {
 		if r.Line.Kind != kindAsk {
-			continue
+			return true, nil
 		}
 		a, err := record.ParseApproval(r.Line.Body)
-		if err != nil {
-			return &chain.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
-		}
-		if !visit(&Step{a, r.Line.At, record.Position{Segment: r.File, Line: r.Line.N, Sum: r.Line.Sum}}) {
-			return nil
-		}
-	}
-	if err == io.EOF {
-		return nil
-	}
-	return err
+		return err == nil && visit(&Step{a, r.Line.At, record.Position{Segment: r.File, Line: r.Line.N, Sum: r.Line.Sum}}), err
+	})
 }
 
 // take reads a line about a call.

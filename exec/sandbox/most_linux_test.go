@@ -22,18 +22,23 @@ import (
 
 const lameWord = "__lame"
 
-// lameStage is the second stage of a machine on which namespaces can be made, but mounting in them is denied. It adds a byte to a
-// file, which counts the stages.
-func lameStage(count string) int {
+// counted adds a byte to a file, which counts stages.
+func counted(count string) error {
 	f, err := os.OpenFile(count, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return 9
+		return err
 	}
 	_, err = f.WriteString("x")
+	return cmp.Or(err, f.Close())
+}
+
+// lameStage is the second stage of a machine on which namespaces can be made, but mounting in them is denied.
+func lameStage(count string) int {
+	err := counted(count)
 	runtime.LockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	err = cmp.Or(err, f.Close(), unix.Capget(&header, &data[0]))
+	err = cmp.Or(err, unix.Capget(&header, &data[0]))
 	data[0].Effective &^= 1 << unix.CAP_SYS_ADMIN
 	if cmp.Or(err, unix.Capset(&header, &data[0])) != nil {
 		return 9

@@ -106,7 +106,7 @@ func parse(b []byte) (*document, error) {
 
 // read returns what is kept; where there is nothing, an empty document.
 func (s *Store) read() (*document, error) {
-	if err := checkDir(s.Dir); errors.Is(err, fs.ErrNotExist) {
+	if err := osfile.CheckPrivateDir(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return newDocument(), nil
 	} else if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (s *Store) change(ctx context.Context, edit func(*document) error) error {
 
 // makeDir makes the directory for this user alone, so that it lasts.
 func makeDir(dir string) error {
-	if err := checkDir(dir); !errors.Is(err, fs.ErrNotExist) {
+	if err := osfile.CheckPrivateDir(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
@@ -191,7 +191,7 @@ func makeDir(dir string) error {
 	if err := osfile.SyncDirectory(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	return checkDir(dir)
+	return osfile.CheckPrivateDir(dir)
 }
 
 // put writes a file of the store.
@@ -263,22 +263,11 @@ func (s *Store) Unseal(sealed []byte) ([]byte, error) {
 	return io.ReadAll(plain)
 }
 
-// checkDir refuses a directory that others could read from or write to.
-func checkDir(path string) error { return refused(osfile.CheckPrivateDir(path)) }
-
-// refused adds the code and hints to an error about a file or directory that others control or could read.
-func refused(err error) error {
-	if e, ok := errors.AsType[*osfile.UnsafeError](err); ok {
-		return fault.New(fault.Denied, "%v", e).On("path", e.Path).Try(fault.Command("chmod go=", e.Path), fault.Command("ls -ld", e.Path))
-	}
-	return err
-}
-
 // readOwn reads a file that only the user can read.
 func readOwn(path string) ([]byte, error) {
 	f, err := osfile.OpenPrivate(path, true)
 	if err != nil {
-		return nil, refused(err)
+		return nil, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/approval"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
 
@@ -36,19 +37,7 @@ func Test(t *testing.T, make func(t testing.TB) World) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func refused(t testing.TB, code fault.Code, err error) {
-	t.Helper()
-	if err == nil || fault.CodeOf(err) != code {
-		t.Errorf("got %v, want %s", err, code)
-	}
-}
+var must, refused = booktest.Must, booktest.Refused
 
 // New returns a request for a call that isn't made yet.
 func New() *approval.Request {

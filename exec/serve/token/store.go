@@ -157,7 +157,7 @@ func (s *Store) change(ctx context.Context, edit func([]Token) ([]Token, error))
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
-	if err := refused(osfile.CheckPrivateDir(s.Dir)); err != nil {
+	if err := osfile.CheckPrivateDir(s.Dir); err != nil {
 		return err
 	}
 	unlock, err := osfile.LockFile(ctx, filepath.Join(s.Dir, lockName))
@@ -185,14 +185,14 @@ func (s *Store) read() ([]Token, fs.FileInfo, error) {
 	if err := osfile.CheckPrivateDir(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	} else if err != nil {
-		return nil, nil, refused(err)
+		return nil, nil, err
 	}
 	f, err := osfile.OpenPrivate(path, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, refused(err)
+		return nil, nil, err
 	}
 	defer f.Close()
 	fi, err := f.Stat()
@@ -209,14 +209,6 @@ func (s *Store) read() ([]Token, fs.FileInfo, error) {
 			Because("once it is moved away, no token is valid, and new ones can be added").Try(fault.Command("mv", path, path+".bad"))
 	}
 	return all, fi, nil
-}
-
-// refused adds the code and hints to an error about a file or directory that others control or could read.
-func refused(err error) error {
-	if e, ok := errors.AsType[*osfile.UnsafeError](err); ok {
-		return fault.New(fault.Denied, "%v", e).On("path", e.Path).Try(fault.Command("chmod go=", e.Path), fault.Command("ls -ld", e.Path))
-	}
-	return err
 }
 
 // encode writes tokens as the file has them.

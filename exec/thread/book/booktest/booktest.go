@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/journal"
 )
@@ -106,5 +107,13 @@ func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Refused wants an error with a code.
+func Refused(t testing.TB, code fault.Code, err error) {
+	t.Helper()
+	if err == nil || fault.CodeOf(err) != code {
+		t.Errorf("got %v, want %s", err, code)
 	}
 }

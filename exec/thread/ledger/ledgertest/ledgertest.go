@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 )
 
@@ -24,19 +25,7 @@ func Test(t *testing.T, make func(t testing.TB) func(testing.TB) ledger.Ledger) 
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func refused(t testing.TB, code fault.Code, err error) {
-	t.Helper()
-	if err == nil || fault.CodeOf(err) != code {
-		t.Errorf("got %v, want %s", err, code)
-	}
-}
+var must, refused = booktest.Must, booktest.Refused
 
 func budget(n int64) *int64 { return &n }
 

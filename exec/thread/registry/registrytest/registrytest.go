@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/registry"
 )
 
@@ -49,19 +50,7 @@ func row(t testing.TB, root, id string) *registry.Thread {
 	return r
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func refused(t testing.TB, code fault.Code, err error) {
-	t.Helper()
-	if err == nil || fault.CodeOf(err) != code {
-		t.Errorf("got %v, want %s", err, code)
-	}
-}
+var must, refused = booktest.Must, booktest.Refused
 
 func driver(n int) registry.Driver {
 	return registry.Driver{Process: n, Start: fmt.Sprint("start-", n), Host: "h"}
