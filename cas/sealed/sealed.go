@@ -33,6 +33,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -60,6 +61,9 @@ const (
 	portion = 4 << 20
 	// valuesAhead is how many values wait to be written. While a portion is, about as many are read.
 	valuesAhead = 32
+	// mapped is how much of a file that is written is mapped into memory from the beginning. Beyond, bbolt maps it anew whenever it
+	// has grown to twice the size, and then copies all that a transaction has read or changed.
+	mapped = 64 << 20
 )
 
 // A File is an open file, for one goroutine.
@@ -142,6 +146,9 @@ func openNow(path, format string, m mode) (*File, error) {
 			f.file, err = os.OpenFile(path, flag, mode)
 			return f.file, err
 		},
+	}
+	if m == toWrite && runtime.GOOS != "windows" { // where the file would be made as large
+		o.InitialMmapSize = mapped
 	}
 	err := Guarded(func() (err error) {
 		if f.db, err = bolt.Open(path, 0o600, o); err != nil {
