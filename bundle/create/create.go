@@ -203,16 +203,15 @@ func (c *creation) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := batch.Commit(ctx); err != nil {
-		return err
-	}
 	c.result.Read = made.Read
 	if !c.noModes {
 		c.result.Tree = made.ID.Digest
 	}
+	committed := make(chan error, 1)
+	go func() { committed <- batch.Commit(ctx) }()
 	c.list(dirs)
 	slices.Sort(c.left)
-	return nil
+	return <-committed
 }
 
 // A listed file is one of worktree.Files.

@@ -46,7 +46,9 @@ func ParseGlob(text string) (Glob, error) {
 func (g Glob) String() string { return g.text }
 
 // Match reports whether the glob covers a path. Its time is bounded by the product of the lengths.
-func (g Glob) Match(path string) bool { return g.walk(path)>>len(g.segs)&1 != 0 }
+func (g Glob) Match(path string) bool {
+	return g.text == "**" && path != "" || g.walk(path)>>len(g.segs)&1 != 0
+}
 
 // Below reports whether the glob covers a path below a directory.
 func (g Glob) Below(dir string) bool { return g.walk(dir)&^(1<<len(g.segs)) != 0 }
