@@ -1,16 +1,15 @@
 package ai_test
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/itemtest"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/exam/examtest"
@@ -51,19 +50,7 @@ func (f files) with(more files) files {
 	return all
 }
 
-// tool returns a tool in YAML of the name and category of its id, with more lines.
-func tool(id, executor string, more ...string) string {
-	ref := model.Ref{ID: id}
-	return fmt.Sprintf("name: %s\ncategory: %q\nversion: 1.2.3\ntool_type: test\ndescription: a test\nexecutor_id: %s\n%s\n",
-		ref.Name(), ref.Category(), executor, strings.Join(more, "\n"))
-}
-
-// pyTool is the same in Python.
-func pyTool(id, executor string) string {
-	ref := model.Ref{ID: id}
-	return fmt.Sprintf("__version__ = \"1.2.3\"\n__tool_type__ = \"python\"\n__executor_id__ = %q\n__category__ = %q\n__tool_description__ = \"a test\"\n",
-		executor, ref.Category())
-}
+var tool, pyTool = itemtest.Tool, itemtest.PyTool
 
 const (
 	subprocess = "rye/core/primitives/subprocess"
@@ -115,14 +102,7 @@ func signIn(t testing.TB, v *ai.View, s *ai.Space, k key.Private, refs ...string
 		if it.Space != s {
 			t.Fatalf("%s is in %s", text, it.Space.Label)
 		}
-		subject, _, err := ai.NewAdmitter(v, nil).Subject(t.Context(), it)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), k, noon, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := itemtest.Signed(t, ai.NewAdmitter(v, nil), it, noon, k)
 		if m, ok := s.FS.(fstest.MapFS); ok {
 			m[it.Path].Data = b
 		} else if err := os.WriteFile(filepath.Join(s.Dir, it.Path), b, 0o644); err != nil {

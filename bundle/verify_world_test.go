@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/itemtest"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
@@ -23,7 +24,6 @@ import (
 	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -119,15 +119,7 @@ func (p *pack) signItems(k key.Private) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		s, _, err := ai.NewAdmitter(view, nil).Subject(p.t.Context(), it)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		b, err := sign.Sign(it.Bytes, s.Signing(), s.Claim(), k, noon, nil)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		p.files[name].Data = b
+		p.files[name].Data = itemtest.Signed(p.t, ai.NewAdmitter(view, nil), it, noon, k)
 	}
 }
 

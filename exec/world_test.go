@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/itemtest"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/exec"
@@ -34,7 +35,6 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
 // childWord starts this binary as the program, and moduleWord as the child that runs modules.
@@ -62,12 +62,7 @@ const (
 	hello   = "tool:rye/core/hello"
 )
 
-// tool is one in YAML, with the name and category of its id, and more lines.
-func tool(id, executor string, more ...string) string {
-	ref := model.Ref{ID: id}
-	return fmt.Sprintf("name: %s\ncategory: %q\nversion: 1.2.3\ntool_type: test\ndescription: a test\nexecutor_id: %s\n%s\n",
-		ref.Name(), ref.Category(), executor, strings.Join(more, "\n"))
-}
+var tool = itemtest.Tool
 
 // A probe is a primitive that says what it was to do, and does what a test wants.
 type probe struct {
@@ -256,16 +251,7 @@ func (w *world) signed(ref string, keys ...key.Private) []byte {
 	if err != nil {
 		w.Fatal(err)
 	}
-	subject, _, err := ai.NewAdmitter(v, nil).Subject(w.Context(), it)
-	if err != nil {
-		w.Fatal(err)
-	}
-	text := it.Bytes
-	for _, k := range keys {
-		if text, err = sign.Sign(text, subject.Signing(), subject.Claim(), k, noon, nil); err != nil {
-			w.Fatal(err)
-		}
-	}
+	text := itemtest.Signed(w, ai.NewAdmitter(v, nil), it, noon, keys...)
 	if files, ok := it.Space.FS.(fstest.MapFS); ok {
 		files[it.Path].Data = text
 		return text

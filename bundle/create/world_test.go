@@ -3,7 +3,6 @@ package create
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/itemtest"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
@@ -22,7 +21,6 @@ import (
 	"github.com/rye-build/rye/manifest/exam/examtest"
 	mkey "github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
 var created = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -34,11 +32,7 @@ func trustIn(t testing.TB, more string) *exam.Trust {
 	return examtest.Trust(t, created, examtest.ByAlice+more)
 }
 
-func toolText(id, executor string, more ...string) string {
-	ref := model.Ref{ID: id}
-	return fmt.Sprintf("name: %s\ncategory: %q\nversion: 1.2.3\ntool_type: test\ndescription: a test\nexecutor_id: %s\n%s\n",
-		ref.Name(), ref.Category(), executor, strings.Join(more, "\n"))
-}
+var toolText = itemtest.Tool
 
 const subprocess = "rye/core/primitives/subprocess"
 
@@ -156,15 +150,7 @@ func (w *world) signAll(k mkey.Private, refs ...string) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		subject, _, err := ai.NewAdmitter(v, nil).Subject(w.Context(), it)
-		if err != nil {
-			w.Fatal(err)
-		}
-		b, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), k, created, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.write(".ai/"+f.Path, string(b))
+		w.write(".ai/"+f.Path, string(itemtest.Signed(w, ai.NewAdmitter(v, nil), it, created, k)))
 	}
 }
 

@@ -40,6 +40,17 @@ func Clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
+// In says what is wrong in a document of a family, and where: a line or column that is 0 is left out.
+func In(family string, line, column int, what string) string {
+	switch {
+	case line == 0:
+		return fmt.Sprintf("%s: %s", family, what)
+	case column == 0:
+		return fmt.Sprintf("%s: line %d: %s", family, line, what)
+	}
+	return fmt.Sprintf("%s: line %d, column %d: %s", family, line, column, what)
+}
+
 // Quote writes an argument so that a POSIX shell reads it back.
 func Quote(arg string) string {
 	plain := func(r rune) bool {

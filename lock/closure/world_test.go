@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/itemtest"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas"
@@ -269,21 +270,9 @@ func ref(text string) model.Ref {
 	return r
 }
 
-// tool returns a tool in YAML, with more lines.
-func tool(id, executor string, more ...string) string {
-	r := model.Ref{ID: id}
-	return fmt.Sprintf("name: %s\ncategory: %q\nversion: 1.2.3\ntool_type: test\ndescription: a test\nexecutor_id: %s\n%s\n",
-		r.Name(), r.Category(), executor, strings.Join(more, "\n"))
-}
+var tool, pyTool = itemtest.Tool, itemtest.PyTool
 
-// pyTool is the same in Python.
-func pyTool(id, executor string) string {
-	r := model.Ref{ID: id}
-	return fmt.Sprintf("__version__ = \"1.2.3\"\n__tool_type__ = \"python\"\n__executor_id__ = %q\n__category__ = %q\n__tool_description__ = \"a test\"\n",
-		executor, r.Category())
-}
-
-// shTool is the same as a script.
+// shTool returns a script.
 func shTool(id string) string {
 	r := model.Ref{ID: id}
 	return fmt.Sprintf("#!/usr/bin/env bash\n# ---\n# version: 1.0.0\n# tool_type: shell\n# executor_id: %s\n# category: %q\n# description: a test\n# ---\necho hello\n",

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/lock/workspace/projecttest"
 )
 
 const tool = "executor_id: rye/core/primitives/subprocess\ntool_type: program\nversion: 1.0.0\nconfig: {command: x}\n"
@@ -29,9 +30,7 @@ func open(t *testing.T, files map[string]string) *items.Items {
 			t.Fatal(err)
 		}
 	}
-	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(home, name)} }
-	w, err := workspace.Open(context.Background(), workspace.Paths{Dir: dir, Version: "devel", User: workspace.Place{Path: home},
-		Store: at("store"), State: at("state"), Cache: at("cache")}, workspace.Options{})
+	w, err := workspace.Open(context.Background(), projecttest.Paths(dir, home), workspace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/itemtest"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/ai/tree"
@@ -110,16 +111,9 @@ func shop(t testing.TB) *world {
 
 func library() *ai.Space { return &ai.Space{Label: file.FromStd, FS: std.FS(), Builtin: true} }
 
-func tool(id, executor string, more ...string) string {
-	r := model.Ref{ID: id}
-	return fmt.Sprintf("name: %s\ncategory: %q\nversion: 1.2.3\ntool_type: test\ndescription: a test\nexecutor_id: %s\n%s\n",
-		r.Name(), r.Category(), executor, strings.Join(more, "\n"))
-}
+var tool = itemtest.Tool
 
-func pyTool(id string) string {
-	return fmt.Sprintf("__version__ = \"1.2.3\"\n__tool_type__ = \"python\"\n__executor_id__ = %q\n__category__ = %q\n__tool_description__ = \"a test\"\n",
-		python, model.Ref{ID: id}.Category())
-}
+func pyTool(id string) string { return itemtest.PyTool(id, python) }
 
 func shTool(id string) string {
 	return fmt.Sprintf("#!/usr/bin/env bash\n# ---\n# version: 1.0.0\n# tool_type: shell\n# executor_id: %s\n# category: %q\n# description: a test\n# ---\necho hello\n",
@@ -207,15 +201,7 @@ func (w *world) sign(v *ai.View, f ai.File, k key.Private) {
 	if err != nil || it.Signed.Format != sign.None {
 		return
 	}
-	subject, _, err := ai.NewAdmitter(v, nil).Subject(w.Context(), it)
-	if err != nil {
-		w.Fatal(err)
-	}
-	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), k, noon, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
-	it.Space.FS.(fstest.MapFS)[it.Path].Data = signed
+	it.Space.FS.(fstest.MapFS)[it.Path].Data = itemtest.Signed(w, ai.NewAdmitter(v, nil), it, noon, k)
 }
 
 // project is what stands in the project, to be changed.

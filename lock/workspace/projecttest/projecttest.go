@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/ai/itemtest"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
 // Noon is the time of all that is done.
@@ -215,11 +215,7 @@ func (p *Project) sign(by key.Private, refs ...model.Ref) {
 	for _, ref := range refs {
 		it, err := items.Find(p.t.Context(), ref)
 		p.must(err)
-		subject, _, err := items.Admit.Subject(p.t.Context(), it)
-		p.must(err)
-		signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), by, Noon, nil)
-		p.must(err)
-		p.Write(".ai/"+it.Path, string(signed))
+		p.Write(".ai/"+it.Path, string(itemtest.Signed(p.t, items.Admit, it, Noon, by)))
 	}
 }
 

@@ -31,13 +31,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	switch {
-	case e.Line == 0:
-		return fmt.Sprintf("%s: %s", e.Family, e.Msg)
-	case e.Column == 0:
-		return fmt.Sprintf("%s: line %d: %s", e.Family, e.Line, e.Msg)
-	}
-	return fmt.Sprintf("%s: line %d, column %d: %s", e.Family, e.Line, e.Column, e.Msg)
+	return fault.In(e.Family, e.Line, e.Column, e.Msg)
 }
 
 // Fault returns the error as people and programs see it.
