@@ -133,7 +133,7 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if bare, err := p.bare(schema); bare || err != nil {
 		return p, err
 	}
-	if kept, err := p.kept(ctx, schema); kept || err != nil {
+	if kept, err := p.kept(schema); kept || err != nil {
 		return p, err
 	}
 	if r, able := p.primitive.(primitive.Readier); able && !c.Dry {
@@ -215,14 +215,16 @@ func (p *Plan) plain(schema *params.Schema, names map[string]string) bool {
 }
 
 // kept decides the rest about a call that is like one before, if what that has read of the files is kept: then nothing is copied.
-func (p *Plan) kept(ctx context.Context, schema *params.Schema) (ok bool, err error) {
+func (p *Plan) kept(schema *params.Schema) (ok bool, err error) {
 	k, able := p.primitive.(primitive.Keeper)
 	if !able || !k.Keeps() || p.project == "" {
 		return false, nil
 	}
-	if p.copied, err = p.kernel.Copies.Place(ctx, p.chain.Files, p.chain.Parts); err != nil {
+	key, err := p.chain.Key()
+	if err != nil {
 		return false, err
 	}
+	p.copied = p.kernel.Copies.Place(key)
 	if names, _ := p.names(); p.plain(schema, names) {
 		if p.Config, err = p.configure(nil); err == nil {
 			err = p.action()

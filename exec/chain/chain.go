@@ -47,8 +47,9 @@ type Chain struct {
 	Own     bool // the user's or the library's
 	Foreign bool // an item is another signer's, the tool under development aside
 	Anchor  *ai.Anchor
-	Parts   []materialise.Part // the files of all links, each once, sorted by path
-	Files   cas.Getter         // has their bytes
+	Parts   []materialise.Part     // the files of all links, each once, sorted by path
+	Files   cas.Getter             // has their bytes
+	Key     func() (string, error) // of a copy of them
 
 	// The schemas of what the tool takes and returns, and of what the primitive's configuration is, and the configuration
 	// before it is filled in.
@@ -118,6 +119,9 @@ func (s *Source) Find(ctx context.Context, ref model.Ref, fits func(*ai.Chain) e
 	if c.Anchor, err = s.Admit.Anchor(ctx, found.Tool()); err != nil {
 		return nil, err
 	}
+	c.Key = sync.OnceValues(func() (string, error) { // nothing is read: each part is a file
+		return materialise.Key(context.Background(), c.Files, c.Parts)
+	})
 	tool := sync.OnceValue(found.Tool().Model.Tool.Interface)
 	c.Input = sync.OnceValues(func() (*params.Schema, error) { return params.Compile(tool().Input) })
 	c.Output = sync.OnceValues(func() (*params.Schema, error) { return params.Compile(tool().Output) })

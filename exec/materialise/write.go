@@ -51,18 +51,20 @@ func (c *Cache) Copy(ctx context.Context, src cas.Getter, parts []Part) (*Copy, 
 	return c.copy(ctx, src, parts, checkSet)
 }
 
-// Place returns what Copy would, without a look at it: the files may be missing or changed, and nothing keeps them.
-func (c *Cache) Place(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
+// Key returns the key that a copy of parts has.
+func Key(ctx context.Context, src cas.Getter, parts []Part) (string, error) {
 	p, err := newPlan(ctx, src, parts, checkSet)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return c.place(p), nil
+	return p.key, nil
 }
 
-func (c *Cache) place(p *plan) *Copy {
-	root := c.at(copies, p.key)
-	return &Copy{Dir: filepath.Join(root, treeName), Root: root, Key: p.key, Files: len(p.files), Bytes: p.bytes}
+// Place returns where the copy with a key would be, without a look at it: the files may be missing or changed, and nothing keeps
+// them.
+func (c *Cache) Place(key string) *Copy {
+	root := c.at(copies, key)
+	return &Copy{Dir: filepath.Join(root, treeName), Root: root, Key: key}
 }
 
 // Packages is Copy for packages of registries, whose files may be in Modules.
@@ -75,8 +77,8 @@ func (c *Cache) copy(ctx context.Context, src cas.Getter, parts []Part, check fu
 	if err != nil {
 		return nil, err
 	}
-	out := c.place(p)
-	out.Reused = true
+	out := c.Place(p.key)
+	out.Files, out.Bytes, out.Reused = len(p.files), p.bytes, true
 	if out.lease, err = c.lease(ctx, p.key); err != nil {
 		return nil, err
 	}
