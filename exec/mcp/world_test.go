@@ -16,7 +16,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
@@ -82,8 +81,6 @@ const asking = "# asking\n\n```xml\n" + `<directive name="asking" version="1.0.0
   </metadata>
   <inputs><input name="topic" type="string" required="true">What about</input></inputs>
 </directive>` + "\n```\nAsk about {input:topic}.\n"
-
-var greetRef = model.Ref{Kind: "tool", ID: "acme/greet"}
 
 // A served project has a client. What the server warns of is in warned.
 type served struct {
