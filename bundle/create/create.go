@@ -95,6 +95,7 @@ func Create(ctx context.Context, o Options) (*Result, error) {
 		o.Memory = nil
 	}
 	c := &creation{Options: o, result: &Result{Path: to}, secrets: map[string][]secret.Finding{}}
+	defer c.flushing.Wait()
 	if err := c.create(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -114,6 +115,8 @@ type creation struct {
 	files  []manifest.File
 	read   []bool      // which of files were read, and so searched for secrets
 	beside atomic.Bool // a file is admitted only because Listed says that a manifest lists it
+
+	flushing sync.WaitGroup // of the cache, to which nothing more will be added
 
 	text     []byte // the manifest's body without evidence, once it is made
 	textList *manifest.FileList
@@ -206,6 +209,9 @@ func (c *creation) collect(ctx context.Context) error {
 	c.result.Read = made.Read
 	if !c.noModes {
 		c.result.Tree = made.ID.Digest
+	}
+	if o.Cache != nil {
+		c.flushing.Go(func() { o.Cache.Flush(ctx) })
 	}
 	committed := make(chan error, 1)
 	go func() { committed <- batch.Commit(ctx) }()

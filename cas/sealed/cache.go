@@ -134,6 +134,13 @@ func (c *Cache) Close(ctx context.Context) {
 	c.close()
 }
 
+// Flush writes what is new, as Close does, and may be called while others use the cache, who wait for it.
+func (c *Cache) Flush(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flush(ctx)
+}
+
 // Clear forgets everything.
 func (c *Cache) Clear() error {
 	c.mu.Lock()

@@ -80,6 +80,9 @@ func (c *Cache) Count(hits, misses int64) {
 // Close writes what is new, in one transaction, and closes the file. When ctx ends it gives up.
 func (c *Cache) Close(ctx context.Context) { c.file.Close(ctx) }
 
+// Flush writes what is new already now, so that Close has less to do.
+func (c *Cache) Flush(ctx context.Context) { c.file.Flush(ctx) }
+
 // Clear forgets everything.
 func (c *Cache) Clear() error { return c.file.Clear() }
 
