@@ -162,11 +162,12 @@ func TestRootsOverHTTP(t *testing.T) {
 // TestManyProjects: the project that was used longest ago makes room, and none that a call has.
 func TestManyProjects(t *testing.T) {
 	s := serve(t)
-	var closed atomic.Int64
+	var opened, closed atomic.Int64
 	o := mcp.Options{At: func(dir string) (mcp.Project, error) {
 		return mcp.Project{Root: dir, Open: func(ctx context.Context) (*session.Session, func() error, error) {
-			opened, done, err := s.open(ctx)
-			return opened, func() error { closed.Add(1); return done() }, err
+			defer opened.Add(1)
+			made, done, err := s.open(ctx)
+			return made, func() error { closed.Add(1); return done() }, err
 		}}, nil
 	}}
 	c := s.stdio(o, "2025-06-18", "file://"+filepath.ToSlash(s.p.Home))
@@ -190,6 +191,9 @@ func TestManyProjects(t *testing.T) {
 			c.CallTool(ctx, &sdk.CallToolParams{Name: "execute", Arguments: given})
 			ended <- true
 		}()
+	}
+	for opened.Load() < 18 { // each has its project, not only its turn
+		time.Sleep(time.Millisecond)
 	}
 	s.running(8)
 	if got := s.said(c, in(0)); got != "BUSY" {

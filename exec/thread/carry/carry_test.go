@@ -210,7 +210,7 @@ func TestNotBegun(t *testing.T) {
 	old := w.run(thread.Start{Limits: []string{"turns=1"}})
 	w.Write(".ai/directives/acme/asking.md", asking("acme/echo", "acme/mark")) // which Alice hasn't signed
 	w.open()
-	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); r.Result != nil || err == nil {
+	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); r.Result != nil || fault.CodeOf(err) != fault.Unsigned {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if row := w.row(old.Thread); row.State != registry.Interrupted || len(w.after(old.Thread)) != 0 {
