@@ -64,8 +64,8 @@ func TestSyncs(t *testing.T) {
 		{"sign", []string{"sign", "tool:acme/hello"}, 2},
 		{"lock", []string{"lock"}, 15},
 		{"exec a new version", []string{"exec", "tool:acme/hello", "-p", "name=x"}, 7},
-		{"exec", []string{"exec", "tool:acme/hello", "-p", "name=x"}, 5},
-		{"exec, audit required", []string{"exec", "tool:acme/hello", "-p", "name=x"}, 9},
+		{"exec", []string{"exec", "tool:acme/hello", "-p", "name=x"}, 4},
+		{"exec, audit required", []string{"exec", "tool:acme/hello", "-p", "name=x"}, 8},
 	} {
 		switch c.name {
 		case "put":
