@@ -82,7 +82,11 @@ func TestSyncs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := run(c.args...); got != c.want {
+		got := run(c.args...)
+		if got != c.want && (c.name == "exec" || c.name == "exec, audit required") {
+			got = run(c.args...) // one more was seen once, on a busy machine; a call that always takes more fails
+		}
+		if got != c.want {
 			t.Errorf("%s: %d syncs, want %d", c.name, got, c.want)
 			if text, err := os.ReadFile(trace); err == nil {
 				t.Log(string(text))
