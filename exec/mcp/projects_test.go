@@ -162,10 +162,11 @@ func TestRootsOverHTTP(t *testing.T) {
 // TestManyProjects: the project that was used longest ago makes room, and none that a call has.
 func TestManyProjects(t *testing.T) {
 	s := serve(t)
-	var opened, closed atomic.Int64
+	var closed atomic.Int64
+	opened := make(chan bool, 18)
 	o := mcp.Options{At: func(dir string) (mcp.Project, error) {
 		return mcp.Project{Root: dir, Open: func(ctx context.Context) (*session.Session, func() error, error) {
-			defer opened.Add(1)
+			defer func() { opened <- true }()
 			made, done, err := s.open(ctx)
 			return made, func() error { closed.Add(1); return done() }, err
 		}}, nil
@@ -192,8 +193,8 @@ func TestManyProjects(t *testing.T) {
 			ended <- true
 		}()
 	}
-	for opened.Load() < 18 { // each has its project, not only its turn
-		time.Sleep(time.Millisecond)
+	for range 18 { // each has its project, not only its turn
+		<-opened
 	}
 	s.running(8)
 	if got := s.said(c, in(0)); got != "BUSY" {
