@@ -170,9 +170,16 @@ func explainGone(l *workspace.Lock, err *lock.MissingError) error {
 	return f
 }
 
+// mostNamed is how many files a command to paste names. Beyond, git is asked for them: a command that takes back a whole
+// directory would take more with it.
+const mostNamed = 8
+
 // fromGit is how to go on without bytes of the project's own, which fetch can't bring: git may have them. Paths are
 // those in .ai.
 func fromGit(l *workspace.Lock, paths ...string) []string {
+	if len(paths) > mostNamed {
+		return []string{fault.Command("git status", l.Show(filepath.Join(l.Dir, workspace.MarkerDir))), "rye lock"}
+	}
 	args := make([]string, len(paths))
 	for i, p := range paths {
 		args[i] = l.Show(filepath.Join(l.Dir, workspace.MarkerDir, filepath.FromSlash(p)))

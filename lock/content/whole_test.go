@@ -129,8 +129,12 @@ func TestRestoreWholeOrNone(t *testing.T) {
 		whole := p.Read(pack)
 		p.Remove(".ai/knowledge")
 		p.Write(pack, c.spoil(whole))
-		if r, err := p.restore(t.Context()); !c.is(err) || r != nil && len(r.Files) > 0 || p.has(t) > 0 {
+		r, err := p.restore(t.Context())
+		if !c.is(err) || r != nil && len(r.Files) > 0 || p.has(t) > 0 {
 			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+		if hint := fault.Of(err).Hint; len(hint) == 0 || !strings.HasPrefix(hint[0], "git ") || strings.Count(hint[0], ".md") > 1 {
+			t.Errorf("%s: the hint is %q", name, hint)
 		}
 		s := p.Lock().DiskStore()
 		for _, text := range p.texts {
