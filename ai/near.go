@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 )
 
 const (
@@ -33,7 +33,7 @@ func (v *View) near(ctx context.Context, ref model.Ref) []string {
 		far := 3
 		if other := strings.ToLower(f.ID); f.Ref == ref {
 			continue
-		} else if d := near.Distance([]byte(id), []byte(other), 2); d <= 2 {
+		} else if d := suggest.Distance([]byte(id), []byte(other), 2); d <= 2 {
 			far = d
 		} else if strings.EqualFold(f.Name(), ref.Name()) {
 			far = 2

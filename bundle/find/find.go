@@ -23,8 +23,8 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -288,7 +288,7 @@ func (f *Finder) isUserV1(e *install.ManifestError) bool {
 // unknown returns the error for a name that stands for nothing, with similar names.
 func (f *Finder) unknown(ctx context.Context, name string) error {
 	e := fault.New(fault.NotFound, "no bundle %q", name).On("bundle", name).Try("rye bundle list --all")
-	if meant := near.Names(name, f.IDs(ctx)); len(meant) > 0 {
+	if meant := suggest.Names(name, f.IDs(ctx)); len(meant) > 0 {
 		e.Because("did you mean "+strings.Join(meant, ", ")+"?").On("did_you_mean", meant)
 	}
 	return e

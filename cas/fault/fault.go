@@ -27,7 +27,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 )
 
 // A Code names a kind of error for programs.
@@ -83,7 +83,7 @@ func (e *Error) Because(lines ...string) *Error {
 
 // Near adds the name that word may have meant, if one of names is near.
 func (e *Error) Near(word string, names []string) *Error {
-	if meant := near.Names(word, names); len(meant) > 0 {
+	if meant := suggest.Names(word, names); len(meant) > 0 {
 		e.Because("did you mean " + meant[0] + "?")
 	}
 	return e

@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/statcache"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/exec"
 )
@@ -85,7 +85,7 @@ func NoStep(r *recipe.Recipe, name string) error {
 		known = append(known, r.Build[i].Name)
 	}
 	e := fault.New(fault.NotFound, "%s has no step %q", recipe.File, name).On("step", name).Try("rye build --dry-run")
-	if meant := near.Names(name, known); len(meant) > 0 {
+	if meant := suggest.Names(name, known); len(meant) > 0 {
 		e.Because("did you mean " + meant[0] + "?")
 	}
 	return e

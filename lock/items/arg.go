@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -50,7 +50,7 @@ func (v *Items) CheckKind(name string) (*model.Kind, error) {
 // Unknown is the refusal of a word that is none of a few.
 func Unknown(what, word string, names []string) *fault.Error {
 	f := fault.New(fault.Validation, "unknown %s %q", what, word).Because("expected one of "+strings.Join(names, ", ")).On(what, word)
-	return meant(f, near.Names(word, names))
+	return meant(f, suggest.Names(word, names))
 }
 
 // An Arg is what an argument of a command stands for: the item of a ref, those that a glob covers, or what is at

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -149,7 +149,7 @@ func (s *solver) update(sel selection, ids []string) (selection, error) {
 // notUsed is about a bundle that cannot be updated because nothing requires it.
 func notUsed(id string, used []string) error {
 	f := fault.New(fault.NotFound, "nothing requires the bundle %q", id).On("bundle", id).Try("rye tree")
-	if meant := near.Names(id, used); len(meant) > 0 {
+	if meant := suggest.Names(id, used); len(meant) > 0 {
 		f.Because("did you mean "+meant[0]+"?").On("did_you_mean", meant)
 	}
 	return f

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/sign"
@@ -117,7 +117,7 @@ func notListed(id, version string, indexes, listed []string) error {
 		f.Text = "rye.yaml names neither a source for " + what + " nor an index"
 		f.Try("rye docs sources")
 	}
-	if meant := near.Names(id, listed); len(meant) > 0 {
+	if meant := suggest.Names(id, listed); len(meant) > 0 {
 		f.Because("did you mean "+strings.Join(meant, ", ")+"?").On("did_you_mean", meant)
 	}
 	return f

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 )
 
 // Looks returns a function that says how much a term counts for a pattern or a misspelt word: not at all, or up
@@ -29,7 +29,7 @@ func (n *Node) Looks() func(term []byte) float64 {
 			return 0
 		}
 		buf = appendRunes(buf[:0], term)
-		d := near.Distance(want, buf, n.N)
+		d := suggest.Distance(want, buf, n.N)
 		if d > n.N {
 			return 0
 		}

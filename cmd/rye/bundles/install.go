@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -164,7 +164,7 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if errors.Is(err, fs.ErrNotExist) {
 		f := fault.Of(err)
 		names := slices.DeleteFunc(b.Finder(ctx).IDs(ctx), func(name string) bool { return name == c.Bundle })
-		if found := near.Names(c.Bundle, names); len(found) > 0 {
+		if found := suggest.Names(c.Bundle, names); len(found) > 0 {
 			f.Why = []string{"did you mean " + strings.Join(found, ", ") + "?"}
 		}
 		return nil, f

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 )
 
 // Commands lists the commands of this package, in the order in which the help shows them.
@@ -102,7 +102,7 @@ func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 		f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no help for %q", asked), Hint: []string{"rye help"}}
 		if path, ok := aka(a.Commands, asked); ok {
 			f.Hint = []string{"rye help " + path}
-		} else if meant := near.Names(asked, topics); len(meant) > 0 {
+		} else if meant := suggest.Names(asked, topics); len(meant) > 0 {
 			f.Hint = []string{"rye help " + meant[0]}
 		}
 		return nil, f

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/exec/audit/redact"
 )
 
@@ -37,7 +37,7 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 		}
 	} else if word, ok := offender(text, "unknown flag "); ok {
 		f.On("argument", word).Text = fmt.Sprintf("%q has no flag %q", name, word)
-		guesses := near.Names(word, FlagNames(node))
+		guesses := suggest.Names(word, FlagNames(node))
 		if path, ok := aka(cmds, word); ok && node.Parent == nil { // after a command there is no room for another
 			guesses = []string{path}
 		}
@@ -114,7 +114,7 @@ func meantCommands(cmds []Command, parent, word string) []string {
 	if len(elsewhere) > 0 {
 		return elsewhere
 	}
-	return near.Names(word, here)
+	return suggest.Names(word, here)
 }
 
 // aka returns the command that other tools call words, the group included: "key create" is "key new".

@@ -12,10 +12,10 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -214,7 +214,7 @@ func nothingAt(where, path string) *fault.Error {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if meant := near.Names(filepath.Base(path), names); len(meant) > 0 {
+	if meant := suggest.Names(filepath.Base(path), names); len(meant) > 0 {
 		for i, name := range meant {
 			meant[i] = filepath.Join(filepath.Dir(where), name)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -32,7 +32,7 @@ func NotLocked(ctx context.Context, l *places.Lock, name string) error {
 	}
 	names = slices.Compact(names) // a version of a package has many files
 	if len(meant) == 0 {
-		meant = near.Names(name, names)
+		meant = suggest.Names(name, names)
 	}
 	if slices.Contains(names, name) { // of items rye why doesn't ask this
 		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + fault.Quote(name)}

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
@@ -90,7 +90,7 @@ func (c *docsRun) Run(ctx context.Context, _ *cli.App) (cli.Answer, error) {
 	}
 	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no documentation for %q", c.Topic), Hint: []string{"rye docs"},
 		Details: map[string]any{"topic": c.Topic}}
-	meant := near.Names(word, names)
+	meant := suggest.Names(word, names)
 	for _, it := range topics {
 		if len(meant) == 0 && len(word) > 2 && (strings.Contains(topicOf(it), word) || strings.Contains(strings.ToLower(it.Model.Title), word)) {
 			meant = append(meant, topicOf(it))

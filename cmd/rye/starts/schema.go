@@ -10,7 +10,7 @@ import (
 
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/reply"
 	"github.com/rye-build/rye/exec/thread/transcript/schema"
@@ -61,7 +61,7 @@ func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Schemas = append(ans.Schemas, schemaLine{named.Name, doc})
 	}
 	if len(ans.Schemas) == 0 {
-		meant := append(near.Names(word, names), "")
+		meant := append(suggest.Names(word, names), "")
 		return nil, fault.New(fault.Schema, "no schema %q", word).Try(strings.TrimSpace("rye schema " + meant[0]))
 	}
 	return ans, nil

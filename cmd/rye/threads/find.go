@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/thread/operate"
@@ -196,7 +196,7 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 		return "", "", err
 	}
 	f := fault.New(fault.NotFound, "no thread %q in this project", name)
-	if meant := near.Names(name, known); len(meant) > 0 {
+	if meant := suggest.Names(name, known); len(meant) > 0 {
 		return "", "", f.Because("did you mean " + meant[0] + "?").Try("rye thread show " + fault.Quote(meant[0]))
 	}
 	return "", "", f.Try("rye thread list")

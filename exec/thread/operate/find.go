@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -69,7 +69,7 @@ func (d *Desk) missing(name string, ids []string) error {
 	err := Unregistered(d.Root, name)
 	if err == nil {
 		f := fault.New(fault.NotFound, "no thread %q", name).On("thread", name)
-		if meant := near.Names(name, ids); len(meant) > 0 {
+		if meant := suggest.Names(name, ids); len(meant) > 0 {
 			f.Because("did you mean " + meant[0] + "?")
 		}
 		err = f.Try("rye thread list --all")

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/cas/suggest"
 )
 
 // What can stand in a field, read from its node.
@@ -131,7 +131,7 @@ func (n *Node) CheckWord(s, what string) error {
 func Suggest(word string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
-		if d := near.Distance([]byte(word), []byte(k), 2); d < least && d < len(k) {
+		if d := suggest.Distance([]byte(word), []byte(k), 2); d < least && d < len(k) {
 			best, least = k, d
 		}
 	}

@@ -1,5 +1,5 @@
-// Package near finds the names that a mistyped word may have meant.
-package near
+// Package suggest finds the names that a mistyped word may have meant.
+package suggest
 
 import (
 	"cmp"
