@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/search/code"
-	"github.com/rye-build/rye/cas/sealed"
+	"github.com/rye-build/rye/cas/checkedbolt"
 )
 
 // format names what is in the file; another name makes another index.
@@ -17,14 +17,14 @@ const format = "rye search index 1"
 var tableKey = []byte("files")
 
 // errDamaged says that what the file holds can't have been written by us.
-var errDamaged = sealed.ErrDamaged
+var errDamaged = checkedbolt.ErrDamaged
 
 // errOvertaken says that another process wrote a change to the same state first.
 var errOvertaken = errors.New("another process wrote")
 
 // A reader is the file, open for reading. Each chunk is verified once.
 type reader struct {
-	*sealed.File
+	*checkedbolt.File
 	verified map[chunkName][]byte
 }
 
@@ -41,7 +41,7 @@ func (c chunkName) key() []byte {
 }
 
 func openReader(ctx context.Context, path string, wait time.Duration) (*reader, error) {
-	f, err := sealed.Open(ctx, path, format, wait)
+	f, err := checkedbolt.Open(ctx, path, format, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (r *reader) state() (*state, error) {
 
 // write writes a state that was derived from the generation gen: its table, and the segments that are new.
 func write(ctx context.Context, path string, s *state, gen uint64, table []byte, wait time.Duration) error {
-	return sealed.Update(ctx, path, format, wait, func(b *sealed.Batch) error {
+	return checkedbolt.Update(ctx, path, format, wait, func(b *checkedbolt.Batch) error {
 		old := b.Get(tableKey)
 		schema, found := decodeHead(&code.Decoder{Text: string(old[:min(len(old), 64)])})
 		switch {
@@ -109,11 +109,11 @@ func (s *state) wants(key []byte) (bool, []byte) {
 }
 
 // chunks yields those of the segments that aren't there.
-func (s *state) chunks(yield func(sealed.Value) bool) {
+func (s *state) chunks(yield func(checkedbolt.Value) bool) {
 	for _, g := range s.segs {
 		for stream := 0; g.isNew() && stream < streams; stream++ {
 			for at := 0; at < g.sizes[stream]; at += chunkSize {
-				v := sealed.Value{Key: chunkName{g.id, stream, at / chunkSize}.key(), Size: min(chunkSize, g.sizes[stream]-at)}
+				v := checkedbolt.Value{Key: chunkName{g.id, stream, at / chunkSize}.key(), Size: min(chunkSize, g.sizes[stream]-at)}
 				v.Read = func(to []byte) error { return g.readNew(to, stream, at) }
 				if !yield(v) {
 					return

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/cas/sealed"
+	"github.com/rye-build/rye/cas/checkedbolt"
 	"github.com/rye-build/rye/cas/statcache"
 )
 
@@ -212,7 +212,7 @@ func TestBusyFile(t *testing.T) {
 
 // hold keeps the file locked for writing while f runs.
 func hold(ctx context.Context, path string, f func()) error {
-	return sealed.Update(ctx, path, format, time.Second, func(*sealed.Batch) error { f(); return nil })
+	return checkedbolt.Update(ctx, path, format, time.Second, func(*checkedbolt.Batch) error { f(); return nil })
 }
 
 // FuzzState: a table that is not what was written is refused, or at least read in bounded time and memory.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/sealed"
+	"github.com/rye-build/rye/cas/checkedbolt"
 	"github.com/rye-build/rye/cas/statcache"
 )
 
@@ -152,7 +152,7 @@ func (x *Index) base(ctx context.Context, schema cas.Digest, afresh bool) *base 
 	b.file = f
 	var s *state
 	if err == nil {
-		err = sealed.Guarded(func() (err error) {
+		err = checkedbolt.Guarded(func() (err error) {
 			s, err = f.state()
 			return err
 		})
@@ -172,7 +172,7 @@ func (x *Index) base(ctx context.Context, schema cas.Digest, afresh bool) *base 
 
 // unavailable says why the file is not used.
 func unavailable(err error) string {
-	if errors.Is(err, sealed.ErrBusy) {
+	if errors.Is(err, checkedbolt.ErrBusy) {
 		return "another process holds the search index; everything was read"
 	}
 	return "the search index is not used: " + err.Error()
@@ -183,7 +183,7 @@ func (b *base) guarded(f func() error) error {
 	if b.file == nil {
 		return f()
 	}
-	return sealed.Guarded(f)
+	return checkedbolt.Guarded(f)
 }
 
 func (b *base) close() {

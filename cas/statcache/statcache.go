@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rye-build/rye/cas/sealed"
+	"github.com/rye-build/rye/cas/checkedbolt"
 )
 
 // format names what is in the file; another name makes another cache.
@@ -26,14 +26,14 @@ type Options struct {
 // befalls its file is an error: at worst nothing is remembered. It is safe for concurrent use, by several
 // processes, too.
 type Cache struct {
-	file         *sealed.Cache
+	file         *checkedbolt.Cache
 	now          func() Moment
 	hits, misses atomic.Int64
 }
 
 // Stats tell about a cache. Entries are directories.
 type Stats struct {
-	sealed.CacheStats
+	checkedbolt.CacheStats
 	Hits   int64 // files whose digest was remembered
 	Misses int64 // files that were read
 }
@@ -43,7 +43,7 @@ func Open(path string, o Options) *Cache {
 	if o.Now == nil {
 		o.Now = NewClock()
 	}
-	return &Cache{now: o.Now, file: sealed.OpenCache(path, format, sealed.CacheOptions{
+	return &Cache{now: o.Now, file: checkedbolt.OpenCache(path, format, checkedbolt.CacheOptions{
 		Limit: o.Limit, Wait: o.Wait, Now: func() time.Time { return time.Unix(0, o.Now().Wall) },
 	})}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/cas/sealed"
+	"github.com/rye-build/rye/cas/checkedbolt"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -96,7 +96,7 @@ func TestCacheOfAnotherVersion(t *testing.T) {
 	for name, other := range map[string]func(path string) error{
 		"the one before": writeVersion1,
 		"the next one": func(path string) error {
-			return sealed.Update(t.Context(), path, "rye stat cache 4", time.Second, func(b *sealed.Batch) error { return b.Put([]byte("k"), nil) })
+			return checkedbolt.Update(t.Context(), path, "rye stat cache 4", time.Second, func(b *checkedbolt.Batch) error { return b.Put([]byte("k"), nil) })
 		},
 		"both": func(path string) error { // the bucket of another one beside ours
 			db, err := bolt.Open(path, 0o600, nil)

@@ -12,8 +12,8 @@ import (
 	"runtime"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/checkedbolt"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cas/sealed"
 )
 
 // format names what is in the file; another format is another file.
@@ -23,20 +23,20 @@ const macSize = sha256.Size
 
 // A Cache remembers results. Nothing that befalls its file is an error: at worst nothing is remembered.
 type Cache struct {
-	kept *sealed.Cache
+	kept *checkedbolt.Cache
 	key  []byte
 }
 
 // OpenCache returns the cache in a file, whose entries are vouched for by a key (see Key).
 func OpenCache(path string, key []byte) *Cache {
-	return &Cache{kept: sealed.OpenCache(path, format, sealed.CacheOptions{}), key: key}
+	return &Cache{kept: checkedbolt.OpenCache(path, format, checkedbolt.CacheOptions{}), key: key}
 }
 
 // Close writes what is new.
 func (c *Cache) Close(ctx context.Context) { c.kept.Close(ctx) }
 
 // Stats tells about the cache as it is on disk.
-func (c *Cache) Stats(ctx context.Context) sealed.CacheStats { return c.kept.Stats(ctx) }
+func (c *Cache) Stats(ctx context.Context) checkedbolt.CacheStats { return c.kept.Stats(ctx) }
 
 // Clear forgets everything.
 func (c *Cache) Clear() error { return c.kept.Clear() }

@@ -1,4 +1,4 @@
-// Package sealed stores rebuildable data in one bbolt file and detects every value that is damaged, torn or foreign.
+// Package checkedbolt stores rebuildable data in one bbolt file and detects every value that is damaged, torn or foreign.
 //
 // The file has one bucket, named after its format. Each value is
 //
@@ -22,7 +22,7 @@
 // other processes, drops values rather than failing, and evicts the least recently used ones. Its values begin with
 //
 //	day (4 bytes, little-endian)   when the value was last used, in days since 1970
-package sealed
+package checkedbolt
 
 import (
 	"context"
