@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -32,7 +32,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 var alice, bob, eve = keytest.Alice(), keytest.Bob(), keytest.Eve()
 
 func trusting(t testing.TB, more string) *exam.Trust {
-	return examtest.Trust(t, noon, examtest.ByAlice+more)
+	return admissiontest.Trust(t, noon, admissiontest.ByAlice+more)
 }
 
 func library() *ai.Space { return &ai.Space{Label: "system:rye/std", FS: std.FS(), Builtin: true} }

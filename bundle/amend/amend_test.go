@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam/examtest"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -76,7 +76,7 @@ func change(t *testing.T, dir string) *amend.Change {
 		t.Fatal(err)
 	}
 	return &amend.Change{Bundle: found, Key: keytest.Bob(), Time: now, Store: noStore, Counted: func(r io.Reader) io.Reader { return r },
-		Verify: bundle.VerifyOptions{Trust: examtest.Trust(t, now, examtest.ByAlice), TempDir: t.TempDir()}}
+		Verify: bundle.VerifyOptions{Trust: admissiontest.Trust(t, now, admissiontest.ByAlice), TempDir: t.TempDir()}}
 }
 
 func check(t *testing.T, c *amend.Change) {
@@ -251,7 +251,7 @@ func TestSignBeside(t *testing.T) {
 	if !errors.Is(err, sign.ErrTooMany) {
 		t.Fatal(err)
 	}
-	known := examtest.Trust(t, now, examtest.ByAlice).Find
+	known := admissiontest.Trust(t, now, admissiontest.ByAlice).Find
 	d := &l.Document
 	if err := amend.SignBeside(d, keytest.Eve(), known, now); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/exam/examtest"
 	mkey "github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -29,7 +29,7 @@ var created = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 var alice, eve = keytest.Alice(), keytest.Eve()
 
 func trustIn(t testing.TB, more string) *exam.Trust {
-	return examtest.Trust(t, created, examtest.ByAlice+more)
+	return admissiontest.Trust(t, created, admissiontest.ByAlice+more)
 }
 
 var toolText = itemtest.Tool

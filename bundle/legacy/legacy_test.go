@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -35,7 +35,7 @@ const accept = "  \"bundle:**\": {keys: [alice], accept: [v1, v2]}\n  \"tool:**\
 	"  \"directive:**\": {keys: [alice], accept: [v1, v2]}\n  \"knowledge:**\": {keys: [alice], accept: [v1, v2]}\n"
 
 func trusting(t testing.TB, names string) *exam.Trust {
-	return examtest.Trust(t, noon, examtest.ByAlice+names)
+	return admissiontest.Trust(t, noon, admissiontest.ByAlice+names)
 }
 
 const (

@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -71,7 +71,7 @@ func level(label string) ai.Level {
 }
 
 func (w *world) trust(t testing.TB) *exam.Trust {
-	return examtest.Trust(t, noon, fmt.Sprintf("  \"**\": {keys: [alice, bob], accept: %s}\n%s", cmp.Or(w.accept, "[v2]"), w.policy))
+	return admissiontest.Trust(t, noon, fmt.Sprintf("  \"**\": {keys: [alice, bob], accept: %s}\n%s", cmp.Or(w.accept, "[v2]"), w.policy))
 }
 
 // A built world is ready to be looked at.

@@ -23,7 +23,7 @@ import (
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/publish"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam/examtest"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/rollback"
@@ -47,7 +47,7 @@ func newShop(t testing.TB) *shop {
 			Below: func(context.Context, string, []manifest.Require) ([]*ai.Space, []bundle.Need, error) {
 				return []*ai.Space{find.LibrarySpace()}, nil, nil
 			}},
-		Verify:  bundle.VerifyOptions{Trust: examtest.Trust(t, now, examtest.ByAlice), TempDir: t.TempDir()},
+		Verify:  bundle.VerifyOptions{Trust: admissiontest.Trust(t, now, admissiontest.ByAlice), TempDir: t.TempDir()},
 		Journal: &rollback.Journal{Path: filepath.Join(t.TempDir(), "rollback")},
 		Clock:   func() time.Time { return now }, Counted: func(r io.Reader) io.Reader { return r }, Note: say, Warn: say}
 	return s

@@ -24,8 +24,8 @@ import (
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
@@ -144,7 +144,7 @@ func level(label string) ai.Level {
 }
 
 func (w *world) trust() *exam.Trust {
-	return examtest.Trust(w, noon, "  \"**\": {keys: [alice, bob]}\n"+w.policy)
+	return admissiontest.Trust(w, noon, "  \"**\": {keys: [alice, bob]}\n"+w.policy)
 }
 
 // view makes a view of the spaces as they stand, without a lock.

@@ -27,8 +27,8 @@ import (
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/lock/web/webtest"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/rollback"
@@ -41,7 +41,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 var alice, bob, eve = keytest.Alice(), keytest.Bob(), keytest.Eve()
 
 func trusting(t testing.TB, more string) *exam.Trust {
-	return examtest.Trust(t, noon, examtest.ByAlice+"  \"index:bobs\": {keys: [bob]}\n"+more)
+	return admissiontest.Trust(t, noon, admissiontest.ByAlice+"  \"index:bobs\": {keys: [bob]}\n"+more)
 }
 
 // A pack is a bundle, with everything that belongs to it.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
@@ -26,7 +26,7 @@ var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 // trusting is a policy that knows alice and bob, with one rule for all names.
 func trusting(t *testing.T, rule string) *trust.Trust {
 	t.Helper()
-	side := examtest.Trust(t, now, "  \"**\": {"+rule+"}\n").Root
+	side := admissiontest.Trust(t, now, "  \"**\": {"+rule+"}\n").Root
 	return &trust.Trust{Root: &trust.Authority{Side: side, Path: "policy.yaml", Origin: "user"}, Now: now}
 }
 

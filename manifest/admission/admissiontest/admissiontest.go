@@ -1,5 +1,5 @@
-// Package examtest has the policies that tests examine by.
-package examtest
+// Package admissiontest has the policies that tests examine by.
+package admissiontest
 
 import (
 	"fmt"
