@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/portable"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -287,8 +287,8 @@ func (a *Admitter) remember(key root, l listed) {
 }
 
 // Subject returns what signatures of an item are about: its name, its tree and its style.
-func (a *Admitter) Subject(ctx context.Context, it *Item) (exam.Subject, *tree.Tree, error) {
-	s := exam.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
+func (a *Admitter) Subject(ctx context.Context, it *Item) (admission.Subject, *tree.Tree, error) {
+	s := admission.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
 	if it.Space.Builtin {
 		s.Voucher = policy.Builtin
 	}
@@ -301,7 +301,7 @@ func (a *Admitter) Subject(ctx context.Context, it *Item) (exam.Subject, *tree.T
 
 // An Admission is what was found out about an item, and what policy says to it.
 type Admission struct {
-	*exam.Exam
+	*admission.Exam
 	Tree *tree.Tree // nil if the item is a file of its own
 }
 
@@ -317,9 +317,9 @@ func (a *Admitter) Admit(ctx context.Context, it *Item, purpose policy.Purpose) 
 		if s.Voucher == policy.Builtin {
 			d.Answer = policy.Answer{Allowed: true, Code: policy.Admitted, Voucher: policy.Builtin}
 		}
-		return &Admission{&exam.Exam{Subject: s, Signed: it.Signed, Decision: d}, t}, nil
+		return &Admission{&admission.Exam{Subject: s, Signed: it.Signed, Decision: d}, t}, nil
 	}
-	s.Known = exam.KnownOf(it.Bytes, it.Signed, it.Broken)
+	s.Known = admission.KnownOf(it.Bytes, it.Signed, it.Broken)
 	e, err := a.trust.Examine(s, bytes.NewReader(it.Bytes), purpose)
 	return &Admission{e, t}, err
 }

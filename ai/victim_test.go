@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
@@ -17,14 +17,14 @@ import (
 // bob is trusted for tools below acme/, and the project below is one that he signed and an attacker changed.
 var bob = keytest.Seeded(5)
 
-func bobTrust(t *testing.T) *exam.Trust {
+func bobTrust(t *testing.T) *admission.Trust {
 	t.Helper()
 	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  bob: {key: %q}\n\nnames:\n  \"tool:acme/**\": {keys: [bob]}\n", bob.Public())
 	p, err := policy.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: noon}
+	return &admission.Trust{Root: policy.Side{Policy: p}, Now: noon}
 }
 
 // cloned is a project that bob signed.

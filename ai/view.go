@@ -13,13 +13,13 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/portable"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// An Examiner says what a file is worth under a name, as *exam.Trust does.
+// An Examiner says what a file is worth under a name, as *admission.Trust does.
 type Examiner interface {
-	Examine(exam.Subject, io.ReadSeeker, policy.Purpose) (*exam.Exam, error)
+	Examine(admission.Subject, io.ReadSeeker, policy.Purpose) (*admission.Exam, error)
 }
 
 // Options is what a View is made of.

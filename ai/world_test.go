@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/itemtest"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -23,7 +23,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // Alice is trusted, Eve is not.
 var alice, eve = keytest.Alice(), keytest.Seeded(3)
 
-func trust(t testing.TB, more string) *exam.Trust {
+func trust(t testing.TB, more string) *admission.Trust {
 	return admissiontest.Trust(t, noon, admissiontest.ByAlice+more)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -22,7 +22,7 @@ import (
 
 // VerifyOptions say what a bundle has to pass. Either Trust or Signers must be given.
 type VerifyOptions struct {
-	Trust *exam.Trust
+	Trust *admission.Trust
 	// Signers are believed in all things instead of a policy: Threshold of them must have signed the manifest, and one
 	// of them each item. A Threshold of 0 is 1.
 	Signers   []key.Public
@@ -81,8 +81,8 @@ type Statement struct {
 
 // A Report is what was looked at, who vouches for it, and all that is wrong.
 type Report struct {
-	*Bundle             // nil if there is no manifest that can be read
-	Manifest *exam.Exam // who signed it, and what policy says; nil without a Bundle
+	*Bundle                  // nil if there is no manifest that can be read
+	Manifest *admission.Exam // who signed it, and what policy says; nil without a Bundle
 
 	Good     int64      // files that are as the manifest says
 	Read     int64      // bytes of them
@@ -167,7 +167,7 @@ func (o *VerifyOptions) Find(f key.Fingerprint) (key.Public, bool) {
 }
 
 // trust returns the trust that the options define. Signers become a policy, so that there is one way to decide.
-func (o *VerifyOptions) trust() (*exam.Trust, error) {
+func (o *VerifyOptions) trust() (*admission.Trust, error) {
 	if o.Trust != nil {
 		return o.Trust, nil
 	}
@@ -187,12 +187,12 @@ func (o *VerifyOptions) trust() (*exam.Trust, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: o.Now}, nil
+	return &admission.Trust{Root: policy.Side{Policy: p}, Now: o.Now}, nil
 }
 
 type verification struct {
 	options *VerifyOptions
-	trust   *exam.Trust
+	trust   *admission.Trust
 	look    *look
 	report  *Report
 
@@ -268,7 +268,7 @@ func (v *verification) count(f *manifest.File, good bool) {
 
 // Admit examines a manifest alone, before any of its files is read: callers that fetch a bundle check it first.
 // An error is what is wrong with the manifest, a *NotAdmittedError if policy says no. The Exam is there in any case.
-func (o *VerifyOptions) Admit(b *Bundle) (*exam.Exam, error) {
+func (o *VerifyOptions) Admit(b *Bundle) (*admission.Exam, error) {
 	trust, err := o.trust()
 	if err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (o *VerifyOptions) Admit(b *Bundle) (*exam.Exam, error) {
 	return admit(trust, b)
 }
 
-func admit(trust *exam.Trust, b *Bundle) (*exam.Exam, error) {
+func admit(trust *admission.Trust, b *Bundle) (*admission.Exam, error) {
 	e, err := trust.ExamineDocument(&b.Document, b.Expires, policy.ToUse)
 	if err == nil && !e.Decision.Allowed {
 		err = &NotAdmittedError{Name: b.Name, Decision: e.Decision}
@@ -289,7 +289,7 @@ func (v *verification) manifest() {
 	b := v.look.bundle
 	e, err := admit(v.trust, b)
 	v.report.Manifest = e
-	if _, expired := errors.AsType[*exam.ExpiredError](err); expired {
+	if _, expired := errors.AsType[*admission.ExpiredError](err); expired {
 		v.fail(&Failure{Check: CheckExpired, Err: err})
 	} else if err != nil {
 		v.fail(&Failure{Check: CheckSignatures, Err: err})
@@ -318,7 +318,7 @@ func (v *verification) revoked() {
 
 // Revoked tells of each file of a bundle with this name that policy has taken out of use. Those that are items are asked
 // about as such, elsewhere.
-func Revoked(t *exam.Trust, name string, files []manifest.File, tell func(*manifest.File, policy.Decision)) {
+func Revoked(t *admission.Trust, name string, files []manifest.File, tell func(*manifest.File, policy.Decision)) {
 	ask := func(some []cas.Digest) policy.Decision {
 		// With a voucher who signs has no say: what is left is what revokes, in the root and in the project's policy.
 		return t.Decide(policy.Request{Name: name, Voucher: policy.Dev, Raw: some[0], Files: some})

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -72,14 +72,14 @@ func (v *verification) digests() map[cas.Digest]struct{} {
 // A Listing asks the trust, and once more where a v1 signature counts only beside a manifest that lists
 // the file. It is an ai.Examiner.
 type Listing struct {
-	Trust *exam.Trust
+	Trust *admission.Trust
 	// Listed reports whether a manifest that is admitted lists bytes with this digest. Nil: none does. It may be called
 	// by many goroutines.
 	Listed func(raw cas.Digest) bool
 }
 
 // Examine implements ai.Examiner.
-func (l *Listing) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpose) (*exam.Exam, error) {
+func (l *Listing) Examine(s admission.Subject, r io.ReadSeeker, purpose policy.Purpose) (*admission.Exam, error) {
 	e, err := l.Trust.Examine(s, r, purpose)
 	if err != nil || e.Decision.Code != policy.EvidenceOnly || l.Listed == nil || !l.Listed(e.Signed.Raw) {
 		return e, err
@@ -189,7 +189,7 @@ func (s *items) admit(ctx context.Context, it *ai.Item) (*ai.Admission, error) {
 	if !ok || broken.Code != fault.ExecutorNotFound || unmet(s.v.options.Needs) == nil {
 		return a, err
 	}
-	subject := exam.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
+	subject := admission.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
 	if len(it.Signed.Lines) > 0 && !it.Signed.Lines[0].Tree.IsZero() {
 		subject.Tree = it.Signed.Lines[0].Tree
 		subject.Files = slices.Collect(maps.Keys(s.v.digests())) // any of them could be in it, and be revoked

@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -31,7 +31,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // Alice and Bob are trusted, Eve is not.
 var alice, bob, eve = keytest.Alice(), keytest.Bob(), keytest.Eve()
 
-func trusting(t testing.TB, more string) *exam.Trust {
+func trusting(t testing.TB, more string) *admission.Trust {
 	return admissiontest.Trust(t, noon, admissiontest.ByAlice+more)
 }
 

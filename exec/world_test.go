@@ -31,7 +31,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/wasm"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
@@ -177,11 +177,11 @@ func (w *world) openLog(o audit.Options) {
 }
 
 // trust reads the policies.
-func (w *world) trust() *exam.Trust {
+func (w *world) trust() *admission.Trust {
 	w.Helper()
 	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n  \"two/**\": {keys: [alice, bob], threshold: 2}\n",
 		alice.Public(), bob.Public())
-	t := &exam.Trust{Root: policy.Side{Policy: w.parse(text + w.policy)}, Now: noon}
+	t := &admission.Trust{Root: policy.Side{Policy: w.parse(text + w.policy)}, Now: noon}
 	if w.mine != "" {
 		t.Project = &policy.Side{Policy: w.parse(text + w.mine)}
 	}

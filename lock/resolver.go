@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -135,7 +135,7 @@ type examiner struct {
 	trust ai.Examiner
 }
 
-func (x examiner) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpose) (*exam.Exam, error) {
+func (x examiner) Examine(s admission.Subject, r io.ReadSeeker, purpose policy.Purpose) (*admission.Exam, error) {
 	e, err := x.trust.Examine(s, r, purpose)
 	if err != nil || s.Kind() == config {
 		return e, err

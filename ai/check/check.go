@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 )
 
 // A Checker checks items and collects their problems. It is for one operation, and may be used by many goroutines.
@@ -41,7 +41,7 @@ type Rule func(ctx context.Context, c *Checker, it *Checked) []Problem
 // Checked is an item that was checked, and what signatures of it are about. It has no subject if its tree can't be read.
 type Checked struct {
 	*ai.Item
-	Subject exam.Subject
+	Subject admission.Subject
 	Tree    *tree.Tree
 	Chain   *ai.Chain // of a tool, while rules run; nil if it has none
 	Bad     bool      // has an error

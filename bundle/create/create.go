@@ -24,7 +24,7 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -39,7 +39,7 @@ type Store interface {
 type Options struct {
 	Dir    string // the directory that holds .ai
 	Recipe *recipe.Recipe
-	Trust  *exam.Trust // who may vouch for items, and what time it is
+	Trust  *admission.Trust // who may vouch for items, and what time it is
 	// Below are the spaces that the bundle's items may use: those that it requires, and the library. An installed version
 	// of the bundle itself isn't among them.
 	Below []*ai.Space
@@ -155,7 +155,7 @@ func (c *creation) create(ctx context.Context) error {
 		c.problem("", "", ErrEmpty)
 	}
 	if e := c.Recipe.Expires; !e.IsZero() && !c.Trust.Now.Before(e) {
-		c.problem("", "", &exam.ExpiredError{Name: c.name(), Expires: e, Now: c.Trust.Now})
+		c.problem("", "", &admission.ExpiredError{Name: c.name(), Expires: e, Now: c.Trust.Now})
 	}
 	under := c.state()
 	if len(c.problems) > 0 || !c.recall(ctx, under) {

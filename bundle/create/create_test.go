@@ -25,7 +25,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -134,7 +134,7 @@ func (w *world) remember() {
 		return statcache.Moment{Wall: time.Now().Add(time.Hour).UnixNano(), Up: 1, Boot: 1}
 	}
 	w.o.Cache = statcache.Open(filepath.Join(cache, "stat"), statcache.Options{Now: hence})
-	w.o.Memory = &Memory{Memory: exam.Memory{File: filepath.Join(cache, "seen", "acme")}, Under: cas.Sum([]byte("rye 1"))}
+	w.o.Memory = &Memory{Memory: admission.Memory{File: filepath.Join(cache, "seen", "acme")}, Under: cas.Sum([]byte("rye 1"))}
 }
 
 // A counting store counts the files that are read from it.

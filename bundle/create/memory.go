@@ -9,13 +9,13 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 )
 
 // A Memory remembers that the files of a bundle were checked and found good, so that Create need not read them again
 // as long as everything is as it was. Verifying or running a bundle never uses it.
 type Memory struct {
-	exam.Memory
+	admission.Memory
 	// Under names whatever else an answer depends on: this rye, and what is in the spaces in Options.Below. Without
 	// it nothing is remembered.
 	Under cas.Digest

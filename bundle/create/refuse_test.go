@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/bundle/secret"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -232,7 +232,7 @@ func TestCreateNever(t *testing.T) {
 func TestCreateV1(t *testing.T) {
 	const name = ".ai/directives/acme/deploy.md"
 	w := newWorld(t, "  \"directive:acme/*\": {keys: [alice], accept: [v1, v2]}\n")
-	v1, err := sign.SignV1([]byte(directiveText), exam.Subject{Name: "directive:acme/deploy", Style: sign.Angle | sign.V1Directive}.Signing(), alice, created)
+	v1, err := sign.SignV1([]byte(directiveText), admission.Subject{Name: "directive:acme/deploy", Style: sign.Angle | sign.V1Directive}.Signing(), alice, created)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestCreateV1(t *testing.T) {
 func TestV1Tree(t *testing.T) {
 	const dir = ".ai/tools/acme/deploy/run/"
 	w := newWorld(t, "  \"tool:acme/deploy/run/*\": {keys: [alice], accept: [v1, v2]}\n")
-	v1, err := sign.SignV1([]byte(pyText), exam.Subject{Name: "tool:acme/deploy/run/run", Style: sign.Hash}.Signing()|sign.V1Tool, alice, created)
+	v1, err := sign.SignV1([]byte(pyText), admission.Subject{Name: "tool:acme/deploy/run/run", Style: sign.Hash}.Signing()|sign.V1Tool, alice, created)
 	if err != nil {
 		t.Fatal(err)
 	}

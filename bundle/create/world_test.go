@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
-	"github.com/rye-build/rye/manifest/exam"
 	mkey "github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -28,7 +28,7 @@ var created = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // Alice is trusted, Eve is not.
 var alice, eve = keytest.Alice(), keytest.Eve()
 
-func trustIn(t testing.TB, more string) *exam.Trust {
+func trustIn(t testing.TB, more string) *admission.Trust {
 	return admissiontest.Trust(t, created, admissiontest.ByAlice+more)
 }
 

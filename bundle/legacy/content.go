@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 )
 
 // A Content is an unverified manifest with the files that it lists.
@@ -46,7 +46,7 @@ func read(ctx context.Context, fsys fs.FS, id string, progress func(files, bytes
 	}
 	m, err := Parse(c.Text)
 	if err == nil && m.ID != id {
-		err = &exam.NameError{Want: "bundle:" + id, Found: m.Name()}
+		err = &admission.NameError{Want: "bundle:" + id, Found: m.Name()}
 	}
 	if err != nil {
 		c.fail(&bundle.Failure{Check: bundle.CheckManifest, Err: err})

@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -34,7 +34,7 @@ var alice, eve = keytest.Alice(), keytest.Eve()
 const accept = "  \"bundle:**\": {keys: [alice], accept: [v1, v2]}\n  \"tool:**\": {keys: [alice], accept: [v1, v2]}\n" +
 	"  \"directive:**\": {keys: [alice], accept: [v1, v2]}\n  \"knowledge:**\": {keys: [alice], accept: [v1, v2]}\n"
 
-func trusting(t testing.TB, names string) *exam.Trust {
+func trusting(t testing.TB, names string) *admission.Trust {
 	return admissiontest.Trust(t, noon, admissiontest.ByAlice+names)
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 )
 
 // MaxBytes is how large a manifest may be.
@@ -76,17 +76,17 @@ func IsV1(b []byte) bool {
 	return false
 }
 
-// Identify says what a manifest says of itself, for exam.Subject.V1.
-func Identify(r io.Reader) (exam.Identity, error) {
+// Identify says what a manifest says of itself, for admission.Subject.V1.
+func Identify(r io.Reader) (admission.Identity, error) {
 	b, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
-		return exam.Identity{}, err
+		return admission.Identity{}, err
 	}
 	m, err := Parse(b)
 	if err != nil {
-		return exam.Identity{}, err
+		return admission.Identity{}, err
 	}
-	return exam.Identity{Name: m.Name()}, nil
+	return admission.Identity{Name: m.Name()}, nil
 }
 
 // Parse reads a manifest, with or without its signature line.

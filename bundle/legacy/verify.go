@@ -11,13 +11,13 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
 // Options say what a bundle has to pass.
 type Options struct {
-	Trust *exam.Trust
+	Trust *admission.Trust
 	Below []*ai.Space // what the bundle's items may use, as in bundle.VerifyOptions
 	// Progress receives the number of files hashed so far and their bytes. It may be nil.
 	Progress func(files, bytes int64)
@@ -26,7 +26,7 @@ type Options struct {
 // A Report is what was looked at, who vouches for it, and all that is wrong.
 type Report struct {
 	*Content
-	Exam    *exam.Exam       // who signed it, and what policy says; nil without a Manifest
+	Exam    *admission.Exam  // who signed it, and what policy says; nil without a Manifest
 	Vouched []bundle.Vouched // the items that hold, sorted by path
 
 	listed map[cas.Digest]bool // of files that have their digests
@@ -68,7 +68,7 @@ func List(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, error
 	for i := range c.Good {
 		r.listed[c.Good[i].Digest] = true
 	}
-	r.Exam, err = o.Trust.Examine(exam.Subject{Name: c.Name(), V1: Identify}, bytes.NewReader(c.Text), policy.ToUse)
+	r.Exam, err = o.Trust.Examine(admission.Subject{Name: c.Name(), V1: Identify}, bytes.NewReader(c.Text), policy.ToUse)
 	if err == nil && !r.Exam.Decision.Allowed {
 		err = &bundle.NotAdmittedError{Name: c.Name(), Decision: r.Exam.Decision}
 	}

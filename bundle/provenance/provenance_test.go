@@ -13,9 +13,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
 	"github.com/rye-build/rye/manifest/attest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -176,7 +176,9 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-func trusting(t testing.TB) *exam.Trust { return admissiontest.Trust(t, noon, admissiontest.ByAlice) }
+func trusting(t testing.TB) *admission.Trust {
+	return admissiontest.Trust(t, noon, admissiontest.ByAlice)
+}
 
 func TestAttestRefuses(t *testing.T) {
 	b := demo(t, "1.4.0")

@@ -10,14 +10,14 @@ import (
 	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 )
 
 // A known is what the policies once made of the set, which never changes. It holds for as long as policies and revocation lists,
 // which each call reads again, say the same. The bytes that run are those of the set whatever the working tree has; whether that
 // differs, the stamps of its files tell once they were compared.
 type known struct {
-	trust  *exam.Trust
+	trust  *admission.Trust
 	ends   []time.Time // when manifests of bundles expire
 	lock   *workspace.Lock
 	view   *ai.View
@@ -61,7 +61,7 @@ func (s *Session) learn(ctx context.Context, l *workspace.Lock) (*known, error) 
 }
 
 // holds reports whether what is known is what policies make of the set now.
-func (k *known) holds(now *exam.Trust) bool {
+func (k *known) holds(now *admission.Trust) bool {
 	if k == nil || !now.Says(k.trust) {
 		return false
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
 // A credulous examiner admits everything, so that all that a file says is followed.
 type credulous struct{}
 
-func (credulous) Examine(s exam.Subject, _ io.ReadSeeker, _ policy.Purpose) (*exam.Exam, error) {
-	return &exam.Exam{Subject: s, Decision: policy.Decision{Answer: policy.Answer{Allowed: true, Code: policy.Admitted}}}, nil
+func (credulous) Examine(s admission.Subject, _ io.ReadSeeker, _ policy.Purpose) (*admission.Exam, error) {
+	return &admission.Exam{Subject: s, Decision: policy.Decision{Answer: policy.Answer{Allowed: true, Code: policy.Admitted}}}, nil
 }
 
 // FuzzClose: whatever an item says, there are problems or a closure that a lock can hold, and the same one again.

@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -70,7 +70,7 @@ func level(label string) ai.Level {
 	return ai.System
 }
 
-func (w *world) trust(t testing.TB) *exam.Trust {
+func (w *world) trust(t testing.TB) *admission.Trust {
 	return admissiontest.Trust(t, noon, fmt.Sprintf("  \"**\": {keys: [alice, bob], accept: %s}\n%s", cmp.Or(w.accept, "[v2]"), w.policy))
 }
 
@@ -79,7 +79,7 @@ type built struct {
 	t      testing.TB
 	view   *ai.View
 	spaces map[string]*ai.Space
-	trust  *exam.Trust
+	trust  *admission.Trust
 	roots  []project.Root
 }
 

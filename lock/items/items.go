@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 )
 
 // Items are the items that can be seen from a workspace.
@@ -53,9 +53,9 @@ func (v *Items) ForgetLock() {
 }
 
 // Subject returns what an item's signatures are about. An item whose directory doesn't exist yet has no tree.
-func (v *Items) Subject(ctx context.Context, it *ai.Item) (exam.Subject, error) {
+func (v *Items) Subject(ctx context.Context, it *ai.Item) (admission.Subject, error) {
 	if _, err := fs.Stat(it.Space.FS, path.Dir(it.Path)); errors.Is(err, fs.ErrNotExist) {
-		return exam.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}, nil
+		return admission.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}, nil
 	}
 	s, _, err := v.Admit.Subject(ctx, it)
 	return s, err

@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
@@ -268,7 +268,7 @@ func (x *publisher) issue(ctx context.Context, entries []index.Entry) (*Result, 
 		}
 	}
 	e, err := x.Verify.Trust.ExamineDocument(&doc.Document, doc.Expires, policy.ToUse)
-	_, ended := errors.AsType[*exam.ExpiredError](err)
+	_, ended := errors.AsType[*admission.ExpiredError](err)
 	switch {
 	case ended:
 		x.Warn("%s", err)

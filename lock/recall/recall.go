@@ -16,7 +16,7 @@
 // Only what changes nothing and admits nothing asks it (decision 15): whether the lock is up to date, what is wrong with
 // items, and that every item carries this key's signature already. What verifies, executes, bundles or writes reads the
 // bytes. An answer is kept only if the state is the same after it was found as it was before, and only if it was good: the
-// next one who asks looks for themselves at what was wrong. The file of the answer is an exam.Memory, below the cache
+// next one who asks looks for themselves at what was wrong. The file of the answer is an admission.Memory, below the cache
 // directory of this user: damaged or missing means that the question is answered anew.
 package recall
 
@@ -37,7 +37,7 @@ import (
 	"github.com/rye-build/rye/cas/worktree"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 )
 
 // A Tree is a directory that an answer depends on.
@@ -49,7 +49,7 @@ type Tree struct {
 // A Question is asked about trees.
 type Question struct {
 	Trees []Tree
-	Trust *exam.Trust
+	Trust *admission.Trust
 	File  string // where the answer is kept
 	Under string // what else the answer depends on
 	// Cache opens the stat cache, which may be nil. done closes it, and learns how many files there are and were read.
@@ -83,7 +83,7 @@ func (q *Question) Keep(ctx context.Context, answer []byte) {
 	q.memory().Keep(q.Trust, q.state, answer)
 }
 
-func (q *Question) memory() *exam.Memory { return &exam.Memory{File: q.File} }
+func (q *Question) memory() *admission.Memory { return &admission.Memory{File: q.File} }
 
 // now is the state of the trees. It is zero where something is wrong with them, which the answer itself is to tell.
 func (q *Question) now(ctx context.Context) cas.Digest {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/lock/recall"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 )
 
 // A project with an answer, whose files were written long ago by its own clock.
@@ -47,7 +47,7 @@ func (p *project) ask() *recall.Question {
 	clock := statcache.NewClock()
 	return &recall.Question{
 		Trees: []recall.Tree{{Dir: p.dir}, {Dir: filepath.Join(p.own, "none"), Space: true}},
-		Trust: &exam.Trust{Now: time.Now()}, File: filepath.Join(p.own, "found"), Under: "test",
+		Trust: &admission.Trust{Now: time.Now()}, File: filepath.Join(p.own, "found"), Under: "test",
 		Cache: func() (*statcache.Cache, func(files, read int64)) {
 			c := statcache.Open(filepath.Join(p.own, "stat.db"), statcache.Options{Now: func() statcache.Moment {
 				m := clock()

@@ -24,8 +24,8 @@ import (
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
@@ -143,7 +143,7 @@ func level(label string) ai.Level {
 	return ai.System
 }
 
-func (w *world) trust() *exam.Trust {
+func (w *world) trust() *admission.Trust {
 	return admissiontest.Trust(w, noon, "  \"**\": {keys: [alice, bob]}\n"+w.policy)
 }
 

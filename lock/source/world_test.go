@@ -27,8 +27,8 @@ import (
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/lock/web/webtest"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/rollback"
@@ -40,7 +40,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // Alice is trusted, with bundles and indexes; Bob with one index alone; Eve with nothing.
 var alice, bob, eve = keytest.Alice(), keytest.Bob(), keytest.Eve()
 
-func trusting(t testing.TB, more string) *exam.Trust {
+func trusting(t testing.TB, more string) *admission.Trust {
 	return admissiontest.Trust(t, noon, admissiontest.ByAlice+"  \"index:bobs\": {keys: [bob]}\n"+more)
 }
 

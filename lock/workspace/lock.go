@@ -26,7 +26,7 @@ import (
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/lock/web"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -216,7 +216,7 @@ func (l *Lock) connect(store install.Store) (err error) {
 	return err
 }
 
-func (l *Lock) Exam() *exam.Trust { return l.Trust.Exam() }
+func (l *Lock) Exam() *admission.Trust { return l.Trust.Exam() }
 
 // View puts the project, and the user's space where it may count, over system spaces. The caller calls done.
 func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.Admitter, done func(), err error) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
@@ -143,7 +143,7 @@ type SignerLine struct {
 }
 
 // SignerLines joins a policy's verdict on each signer with the time that the signature claims.
-func SignerLines(au *trust.Authority, e *exam.Exam, verdicts []policy.Verdict) (lines []SignerLine) {
+func SignerLines(au *trust.Authority, e *admission.Exam, verdicts []policy.Verdict) (lines []SignerLine) {
 	for _, v := range verdicts {
 		l := SignerLine{Key: v.Key.String(), Name: v.Name, Format: v.Format.String(), Verdict: v.Code.String()}
 		if au != nil { // without a policy owners are unknown

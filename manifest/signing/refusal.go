@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
@@ -19,7 +19,7 @@ import (
 
 // examined is what was found out about a file.
 type examined struct {
-	*exam.Exam
+	*admission.Exam
 	About Subject
 }
 
@@ -130,14 +130,14 @@ func (s Subject) Broken(err error) *fault.Error {
 	f := fault.Of(err)
 	var wrong *sign.IntegrityError
 	var invalid *sign.SignatureInvalidError
-	var name *exam.NameError
-	var ended *exam.ExpiredError
+	var name *admission.NameError
+	var ended *admission.ExpiredError
 	switch {
 	case errors.As(err, &name):
 		f.Text = fmt.Sprintf("%q is not %q", s.File, s.Name)
 	case errors.As(err, &ended):
 		f.Text = fmt.Sprintf("%q expired at %s", s.Name, ended.Expires.UTC().Format(time.RFC3339))
-	case errors.Is(err, exam.ErrChanged):
+	case errors.Is(err, admission.ErrChanged):
 		f.Text = fmt.Sprintf("%q was changed while it was read", s.File)
 	case errors.As(err, &wrong):
 		f.Text = fmt.Sprintf("%q does not match its signed digest", s.File)

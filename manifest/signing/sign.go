@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -81,7 +81,7 @@ func (k *Signer) signV2(s Subject, raw []byte) (m *sign.Made, err error) {
 		known = k.Trust.Exam().Find
 	}
 	if s.Known == nil {
-		s.Known = &exam.Known{}
+		s.Known = &admission.Known{}
 		s.Known.Signed, s.Known.Err = sign.ReadBytes(raw, s.Signing())
 	}
 	switch before := s.Known.Signed; {
@@ -166,14 +166,14 @@ func (k *Signer) signed(s Subject, out, raw []byte, before, after sign.Signed) (
 	if k.Trust == nil {
 		return l, nil
 	}
-	s.Known = &exam.Known{Signed: after}
+	s.Known = &admission.Known{Signed: after}
 	e, err := examine(k.Trust, s, bytes.NewReader(out), policy.ToUse)
 	if err != nil {
 		return l, nil // verifying it reports the error
 	}
 	l.Allowed = e.Decision.Allowed
 	// Policies admit documents that revoke by another section than "names".
-	if d := exam.Domain(s.Name); d != sign.Revocations && d != sign.Policy {
+	if d := admission.Domain(s.Name); d != sign.Revocations && d != sign.Policy {
 		l.Refusal = e.refusal(k.Trust)
 	}
 	return l, nil
@@ -194,7 +194,7 @@ func (k *Signer) replaced(before, after sign.Signed) (n int) {
 
 // SignFile signs an open file and writes it in its place, unless dryRun. A file that was replaced meanwhile is kept.
 func (k *Signer) SignFile(s Subject, file *os.File, dryRun bool) (*Signed, error) {
-	switch exam.Domain(s.Name) {
+	switch admission.Domain(s.Name) {
 	case sign.Token, sign.Transcript, sign.Audit:
 		return nil, fault.New(fault.Validation, "a %s is signed by what makes it, never by hand", s.Kind())
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/admission/admissiontest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
@@ -144,7 +144,7 @@ func TestSignFile(t *testing.T) {
 	}
 	write("print(1)\n")
 	k := &signing.Signer{Key: keytest.Alice(), At: now, Now: now}
-	s := signing.Subject{Subject: exam.Subject{Name: "tool:t", Style: sign.Hash}, File: path}
+	s := signing.Subject{Subject: admission.Subject{Name: "tool:t", Style: sign.Hash}, File: path}
 	file, err := osfile.OpenRegular(path)
 	if err != nil {
 		t.Fatal(err)

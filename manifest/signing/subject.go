@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 // A Subject is a file and the name to use it by.
 type Subject struct {
-	exam.Subject
+	admission.Subject
 	File string
 	Item bool // of a space, which is called by its name alone
 }
@@ -37,5 +37,5 @@ func NewSubject(file, name string) (Subject, error) {
 		return Subject{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a name: expected kind:id", name),
 			Hint: []string{"rye help verify"}, Details: map[string]any{"name": name}}
 	}
-	return Subject{Subject: exam.Subject{Name: name, Style: sign.StyleOf(file)}, File: filepath.Clean(file)}, nil
+	return Subject{Subject: admission.Subject{Name: name, Style: sign.StyleOf(file)}, File: filepath.Clean(file)}, nil
 }

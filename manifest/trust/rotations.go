@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
@@ -134,7 +134,7 @@ func (k Lists) Rotation(ctx context.Context, doc *manifest.Rotation, path, file 
 	var taken rollback.Step
 	return Edit{
 		Change: func(root *policy.Side) (*policy.Policy, error) {
-			signers, err := exam.CheckRotation(doc, root.Policy)
+			signers, err := admission.CheckRotation(doc, root.Policy)
 			if err != nil {
 				return nil, fmt.Errorf("%q: %w", file, err)
 			}

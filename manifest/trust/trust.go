@@ -15,7 +15,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -136,8 +136,8 @@ func (t *Trust) Authorities() []*Authority {
 }
 
 // Exam examines files by these policies.
-func (t *Trust) Exam() *exam.Trust {
-	x := &exam.Trust{Root: t.Root.Side, Now: t.Now}
+func (t *Trust) Exam() *admission.Trust {
+	x := &admission.Trust{Root: t.Root.Side, Now: t.Now}
 	if t.Project != nil {
 		x.Project = &t.Project.Side
 	}

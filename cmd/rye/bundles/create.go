@@ -33,7 +33,7 @@ import (
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -293,7 +293,7 @@ func (m *making) memory(ctx context.Context) (*create.Memory, error) {
 		}
 	}
 	sum := cas.Sum([]byte(m.found.Root.Root + "\x00" + m.recipe.ID))
-	return &create.Memory{Memory: exam.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16]))}, Under: cas.Sum(under.Bytes())}, nil
+	return &create.Memory{Memory: admission.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16]))}, Under: cas.Sum(under.Bytes())}, nil
 }
 
 // current refuses a bundle whose steps would make something else than is there.

@@ -23,7 +23,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/items"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
@@ -372,7 +372,7 @@ func (s *itemSigner) one(ctx context.Context, w *pending, folder func() (*osfile
 		raw = again
 	}
 	sub := signing.Subject{Subject: w.Subject, File: s.v.Name(w.Space, w.Path), Item: true}
-	sub.Known = &exam.Known{Signed: w.Signed, Err: w.Broken}
+	sub.Known = &admission.Known{Signed: w.Signed, Err: w.Broken}
 	var err error
 	if w.line, err = s.signer.Sign(sub, raw); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/lock/clients"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
@@ -240,7 +240,7 @@ func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Ite
 		return refusedFile(v, t, it.File, err)
 	}
 	s.Listed = lists(v, it, beside)
-	s.Known = &exam.Known{Signed: it.Signed, Err: it.Broken} // Load has just read it of these bytes
+	s.Known = &admission.Known{Signed: it.Signed, Err: it.Broken} // Load has just read it of these bytes
 	ans, f := signing.Verify(t, places.Lists(v.App), s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
 	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(v, it) {

@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
@@ -304,7 +304,7 @@ func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 // KnownKind refuses a name, or a glob, of a kind that neither items nor documents have: most often a slip of the finger.
 func KnownKind(ctx context.Context, a *cli.App, name string) error {
 	kind, _, ok := strings.Cut(name, ":")
-	if !ok || strings.Contains(kind, "*") || exam.Domain(kind+":x") != sign.Item {
+	if !ok || strings.Contains(kind, "*") || admission.Domain(kind+":x") != sign.Item {
 		return nil
 	}
 	v, err := spaces.OpenItems(ctx, a)

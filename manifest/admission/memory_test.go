@@ -1,4 +1,4 @@
-package exam_test
+package admission_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -28,10 +28,10 @@ func TestMemory(t *testing.T) {
 		return p
 	}
 	list := &policy.List{ID: cas.Sum([]byte("1")), Issued: start.Add(-day), Expires: start.Add(20 * day)}
-	trust := func(now time.Time) *exam.Trust {
-		return &exam.Trust{Root: policy.Side{Policy: parse(text), Lists: map[string]*policy.List{"acme": list, "none": nil}}, Now: now}
+	trust := func(now time.Time) *admission.Trust {
+		return &admission.Trust{Root: policy.Side{Policy: parse(text), Lists: map[string]*policy.List{"acme": list, "none": nil}}, Now: now}
 	}
-	m := &exam.Memory{File: filepath.Join(t.TempDir(), "new", "seen")}
+	m := &admission.Memory{File: filepath.Join(t.TempDir(), "new", "seen")}
 	key, value := cas.Sum([]byte("key")), []byte("a value\nof two lines\n")
 	if _, ok := m.Recall(trust(start), key); ok {
 		t.Error("without a file something is remembered")
@@ -56,15 +56,15 @@ func TestMemory(t *testing.T) {
 			t.Errorf("from %v to %v: %v, %v", s.from, s.to, got, ok)
 		}
 	}
-	for name, change := range map[string]func(*exam.Trust){
-		"another policy": func(x *exam.Trust) { x.Root.Policy = parse(strings.Replace(text, "7d", "8d", 1)) },
-		"a project's":    func(x *exam.Trust) { x.Project = &policy.Side{Policy: parse(text)} },
-		"another list": func(x *exam.Trust) {
+	for name, change := range map[string]func(*admission.Trust){
+		"another policy": func(x *admission.Trust) { x.Root.Policy = parse(strings.Replace(text, "7d", "8d", 1)) },
+		"a project's":    func(x *admission.Trust) { x.Project = &policy.Side{Policy: parse(text)} },
+		"another list": func(x *admission.Trust) {
 			l := *list
 			l.ID = cas.Sum([]byte("2"))
 			x.Root.Lists = map[string]*policy.List{"acme": &l}
 		},
-		"no list": func(x *exam.Trust) { x.Root.Lists = nil },
+		"no list": func(x *admission.Trust) { x.Root.Lists = nil },
 	} {
 		m.Keep(trust(start), key, value)
 		other := trust(start)
@@ -80,8 +80,8 @@ func TestMemory(t *testing.T) {
 
 // Every byte of the file counts.
 func TestMemoryDamaged(t *testing.T) {
-	x := &exam.Trust{Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-	m := &exam.Memory{File: filepath.Join(t.TempDir(), "seen")}
+	x := &admission.Trust{Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	m := &admission.Memory{File: filepath.Join(t.TempDir(), "seen")}
 	key, value := cas.Sum([]byte("key")), []byte("a value\nof two lines\n")
 	m.Keep(x, key, value)
 	b, err := os.ReadFile(m.File)
@@ -101,5 +101,5 @@ func TestMemoryDamaged(t *testing.T) {
 			}
 		}
 	}
-	(&exam.Memory{File: filepath.Join(m.File, "no directory", "seen")}).Keep(x, key, value)
+	(&admission.Memory{File: filepath.Join(m.File, "no directory", "seen")}).Keep(x, key, value)
 }

@@ -1,4 +1,4 @@
-package exam_test
+package admission_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -86,7 +86,7 @@ func (t tools) write(b *testing.B, texts [][]byte) (paths []string) {
 }
 
 // verifyAll examines files by one policy, one after the other.
-func verifyAll(b *testing.B, x *exam.Trust, paths, names []string) {
+func verifyAll(b *testing.B, x *admission.Trust, paths, names []string) {
 	for i, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package exam answers: may this file be used under this name, by the policies in force?
+// Package admission answers: may this file be used under this name, by the policies in force?
 //
 // It is where the rooms of manifest meet. A file is read once: package sign finds its signature lines and hashes
 // it, the lines are verified with the keys of both policies, and package policy decides, root and project each
@@ -53,4 +53,4 @@
 //
 // Where the binary itself vouches for an item, or its user for one call (policy.Builtin, policy.Dev), signature
 // lines are not asked for and broken ones are no error. Revocation holds all the same.
-package exam
+package admission

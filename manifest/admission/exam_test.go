@@ -1,4 +1,4 @@
-package exam_test
+package admission_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/admission"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
@@ -50,10 +50,12 @@ names:
   "rotated/**": {keys: [alice, bob], threshold: 2}
 `
 
-func trust(t testing.TB, text string) *exam.Trust { return &exam.Trust{Root: side(t, text), Now: noon} }
+func trust(t testing.TB, text string) *admission.Trust {
+	return &admission.Trust{Root: side(t, text), Now: noon}
+}
 
 // signed signs bytes as a subject, in the second format.
-func signed(t testing.TB, s exam.Subject, b string, keys ...key.Private) []byte {
+func signed(t testing.TB, s admission.Subject, b string, keys ...key.Private) []byte {
 	t.Helper()
 	out := []byte(b)
 	for _, k := range keys {
@@ -65,7 +67,7 @@ func signed(t testing.TB, s exam.Subject, b string, keys ...key.Private) []byte 
 	return out
 }
 
-func item(name string) exam.Subject { return exam.Subject{Name: name, Style: sign.Hash} }
+func item(name string) admission.Subject { return admission.Subject{Name: name, Style: sign.Hash} }
 
 const source = "#!/usr/bin/env python3\nprint('hello')\n"
 
@@ -86,24 +88,24 @@ expires: "2026-12-20T12:00:00Z"
 
 func TestExamine(t *testing.T) {
 	tool := item("tool:acme/t")
-	bundle := exam.Subject{Name: "bundle:acme/x@1.0.0"}
+	bundle := admission.Subject{Name: "bundle:acme/x@1.0.0"}
 	tree, file := cas.Sum([]byte("tree")), cas.Sum([]byte("file"))
-	withTree := exam.Subject{Name: "tool:acme/t", Style: sign.Hash, Tree: tree, Files: []cas.Digest{file}}
+	withTree := admission.Subject{Name: "tool:acme/t", Style: sign.Hash, Tree: tree, Files: []cas.Digest{file}}
 	other := withTree
 	other.Tree = cas.Sum([]byte("another tree"))
 	damaged := bytes.Replace(signed(t, tool, source, alice), []byte("hello"), []byte("hallo"), 1)
 	broken := append(signed(t, tool, source, alice)[:0:0], bytes.Replace(signed(t, tool, source, alice), []byte("rye:signed:v2:2"), []byte("rye:signed:v2:3"), 1)...)
-	v1, err := sign.SignV1([]byte(source), exam.Subject{Name: "tool:old/t", Style: sign.Hash}.Signing(), alice, noon)
+	v1, err := sign.SignV1([]byte(source), admission.Subject{Name: "tool:old/t", Style: sign.Hash}.Signing(), alice, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := func(s exam.Subject, v policy.Voucher) exam.Subject { s.Voucher = v; return s }
+	by := func(s admission.Subject, v policy.Voucher) admission.Subject { s.Voucher = v; return s }
 	listed := item("tool:old/t")
 	listed.Listed = true
 
 	for _, c := range []struct {
 		name    string
-		subject exam.Subject
+		subject admission.Subject
 		file    []byte
 		purpose policy.Purpose
 		policy  string
@@ -115,12 +117,12 @@ func TestExamine(t *testing.T) {
 		{name: "and by a stranger", subject: tool, file: signed(t, tool, source, eve, alice), code: policy.Admitted},
 		{name: "by a stranger", subject: tool, file: signed(t, tool, source, eve), code: policy.UntrustedKey},
 		{name: "unsigned", subject: tool, file: []byte(source), code: policy.Unsigned},
-		{name: "no comments", subject: exam.Subject{Name: "tool:acme/t"}, file: []byte(source), code: policy.Unsigned},
+		{name: "no comments", subject: admission.Subject{Name: "tool:acme/t"}, file: []byte(source), code: policy.Unsigned},
 		{name: "empty", subject: tool, file: nil, code: policy.Unsigned},
 		{name: "changed", subject: tool, file: damaged, err: &sign.IntegrityError{}},
 		{name: "forged", subject: tool, file: broken, err: &sign.SignatureInvalidError{}},
 		{name: "for another name", subject: item("tool:acme/u"), file: signed(t, tool, source, alice), err: &sign.SignatureInvalidError{}},
-		{name: "for another purpose", subject: exam.Subject{Name: "audit:t"}, file: signed(t, tool, source, alice), err: &sign.SignatureInvalidError{}},
+		{name: "for another purpose", subject: admission.Subject{Name: "audit:t"}, file: signed(t, tool, source, alice), err: &sign.SignatureInvalidError{}},
 		{name: "no name", subject: item("tool:../t"), file: []byte(source), code: policy.BadRequest},
 		{name: "no kind", subject: item("t"), file: []byte(source), code: policy.BadRequest},
 		{name: "with a tree", subject: withTree, file: signed(t, withTree, source, alice), code: policy.Admitted},
@@ -148,23 +150,23 @@ func TestExamine(t *testing.T) {
 		{name: "bundle, unsigned", subject: bundle, file: []byte(list), code: policy.Unsigned},
 		{name: "bundle, unsigned and no document", subject: bundle, file: []byte("x"), code: policy.Unsigned},
 		{name: "bundle, signed and no document", subject: bundle, file: signed(t, bundle, "x\n", alice), code: policy.Admitted, err: anyError{}},
-		{name: "bundle of another name", subject: exam.Subject{Name: "bundle:acme/y@1.0.0"}, file: signed(t, exam.Subject{Name: "bundle:acme/y@1.0.0"}, list, alice),
-			code: policy.Admitted, err: &exam.NameError{}},
-		{name: "bundle of another version", subject: exam.Subject{Name: "bundle:acme/x@1.0.1"}, file: signed(t, exam.Subject{Name: "bundle:acme/x@1.0.1"}, list, alice),
-			code: policy.Admitted, err: &exam.NameError{}},
+		{name: "bundle of another name", subject: admission.Subject{Name: "bundle:acme/y@1.0.0"}, file: signed(t, admission.Subject{Name: "bundle:acme/y@1.0.0"}, list, alice),
+			code: policy.Admitted, err: &admission.NameError{}},
+		{name: "bundle of another version", subject: admission.Subject{Name: "bundle:acme/x@1.0.1"}, file: signed(t, admission.Subject{Name: "bundle:acme/x@1.0.1"}, list, alice),
+			code: policy.Admitted, err: &admission.NameError{}},
 		{name: "bundle past its end", subject: bundle, file: signed(t, bundle, strings.Replace(list, "2027-01-01T00:00:00Z", "2026-11-20T12:00:00Z", 1), alice),
-			code: policy.Admitted, err: &exam.ExpiredError{}},
-		{name: "bundle, builtin and another", subject: by(exam.Subject{Name: "bundle:rye/std@1.0.0"}, policy.Builtin), file: []byte(list),
-			code: policy.Admitted, err: &exam.NameError{}},
-		{name: "revocations", subject: exam.Subject{Name: "revocations:acme"}, file: signed(t, exam.Subject{Name: "revocations:acme"}, revocations, alice), code: policy.Admitted},
-		{name: "revocations, not ours", subject: exam.Subject{Name: "revocations:other"}, file: signed(t, exam.Subject{Name: "revocations:other"}, revocations, alice),
-			code: policy.Admitted, err: &exam.NameError{}},
-		{name: "revocations, malformed", subject: exam.Subject{Name: "revocations:acme"}, file: signed(t, exam.Subject{Name: "revocations:acme"}, "rye: \"revocations/2\"\n", alice),
+			code: policy.Admitted, err: &admission.ExpiredError{}},
+		{name: "bundle, builtin and another", subject: by(admission.Subject{Name: "bundle:rye/std@1.0.0"}, policy.Builtin), file: []byte(list),
+			code: policy.Admitted, err: &admission.NameError{}},
+		{name: "revocations", subject: admission.Subject{Name: "revocations:acme"}, file: signed(t, admission.Subject{Name: "revocations:acme"}, revocations, alice), code: policy.Admitted},
+		{name: "revocations, not ours", subject: admission.Subject{Name: "revocations:other"}, file: signed(t, admission.Subject{Name: "revocations:other"}, revocations, alice),
+			code: policy.Admitted, err: &admission.NameError{}},
+		{name: "revocations, malformed", subject: admission.Subject{Name: "revocations:acme"}, file: signed(t, admission.Subject{Name: "revocations:acme"}, "rye: \"revocations/2\"\n", alice),
 			code: policy.Admitted, err: anyError{}},
-		{name: "policy", subject: exam.Subject{Name: "policy:team"}, file: signed(t, exam.Subject{Name: "policy:team"}, "rye: policy/2\n", alice), code: policy.Admitted},
-		{name: "policy, malformed", subject: exam.Subject{Name: "policy:team"}, file: signed(t, exam.Subject{Name: "policy:team"}, "rye: {{\n", alice), code: policy.Admitted, err: anyError{}},
-		{name: "policy, too large", subject: exam.Subject{Name: "policy:team"}, file: signed(t, exam.Subject{Name: "policy:team"}, strings.Repeat("#\n", 1<<20), alice), code: policy.Admitted, err: anyError{}},
-		{name: "audit", subject: exam.Subject{Name: "audit:1"}, file: signed(t, exam.Subject{Name: "audit:1"}, "x\n", alice), code: policy.Admitted},
+		{name: "policy", subject: admission.Subject{Name: "policy:team"}, file: signed(t, admission.Subject{Name: "policy:team"}, "rye: policy/2\n", alice), code: policy.Admitted},
+		{name: "policy, malformed", subject: admission.Subject{Name: "policy:team"}, file: signed(t, admission.Subject{Name: "policy:team"}, "rye: {{\n", alice), code: policy.Admitted, err: anyError{}},
+		{name: "policy, too large", subject: admission.Subject{Name: "policy:team"}, file: signed(t, admission.Subject{Name: "policy:team"}, strings.Repeat("#\n", 1<<20), alice), code: policy.Admitted, err: anyError{}},
+		{name: "audit", subject: admission.Subject{Name: "audit:1"}, file: signed(t, admission.Subject{Name: "audit:1"}, "x\n", alice), code: policy.Admitted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := c.policy
@@ -187,15 +189,15 @@ func TestExamine(t *testing.T) {
 
 // A signature of the first format is for no name: what it stands in must say itself what it is.
 func TestV1(t *testing.T) {
-	says := func(name string, ends time.Time, err error) func(io.Reader) (exam.Identity, error) {
-		return func(r io.Reader) (exam.Identity, error) {
+	says := func(name string, ends time.Time, err error) func(io.Reader) (admission.Identity, error) {
+		return func(r io.Reader) (admission.Identity, error) {
 			if b, err := io.ReadAll(r); err != nil || !bytes.Contains(b, []byte("hello")) {
 				t.Errorf("read %q, %v", b, err)
 			}
-			return exam.Identity{Name: name, Expires: ends}, err
+			return admission.Identity{Name: name, Expires: ends}, err
 		}
 	}
-	s := exam.Subject{Name: "bundle:acme/x@1.0.0"}
+	s := admission.Subject{Name: "bundle:acme/x@1.0.0"}
 	file, err := sign.SignV1([]byte(source), s.Signing(), alice, noon)
 	if err != nil {
 		t.Fatal(err)
@@ -203,19 +205,19 @@ func TestV1(t *testing.T) {
 	text := two + "  \"bundle:acme/*\": {keys: [alice], accept: [v1, v2]}\n"
 	for _, c := range []struct {
 		name    string
-		read    func(io.Reader) (exam.Identity, error)
+		read    func(io.Reader) (admission.Identity, error)
 		purpose policy.Purpose
 		policy  string
 		want    error
 	}{
-		{name: "unread", want: exam.ErrUnread},
+		{name: "unread", want: admission.ErrUnread},
 		{name: "unread, to show", purpose: policy.ToShow},
 		{name: "unread, listed by its digest", policy: text + "digests:\n  \"" + cas.Sum(file).String() + "\": {}\n"},
 		{name: "this bundle", read: says(s.Name, time.Time{}, nil)},
-		{name: "another", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), want: &exam.NameError{}},
-		{name: "another, to show", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), purpose: policy.ToShow, want: &exam.NameError{}},
-		{name: "says nothing", read: says("", time.Time{}, nil), want: exam.ErrUnread},
-		{name: "past its end", read: says(s.Name, noon, nil), want: &exam.ExpiredError{}},
+		{name: "another", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), want: &admission.NameError{}},
+		{name: "another, to show", read: says("bundle:acme/y@1.0.0", time.Time{}, nil), purpose: policy.ToShow, want: &admission.NameError{}},
+		{name: "says nothing", read: says("", time.Time{}, nil), want: admission.ErrUnread},
+		{name: "past its end", read: says(s.Name, noon, nil), want: &admission.ExpiredError{}},
 		{name: "none", read: says("", time.Time{}, errDisk), want: errDisk},
 	} {
 		x := trust(t, cmp.Or(c.policy, text))
@@ -252,11 +254,11 @@ func sameKind(got, want error) bool {
 	case *sign.VersionError:
 		_, ok := errors.AsType[*sign.VersionError](got)
 		return ok
-	case *exam.NameError:
-		_, ok := errors.AsType[*exam.NameError](got)
+	case *admission.NameError:
+		_, ok := errors.AsType[*admission.NameError](got)
 		return ok
-	case *exam.ExpiredError:
-		_, ok := errors.AsType[*exam.ExpiredError](got)
+	case *admission.ExpiredError:
+		_, ok := errors.AsType[*admission.ExpiredError](got)
 		return ok
 	}
 	return errors.Is(got, want)
@@ -289,9 +291,9 @@ func TestProject(t *testing.T) {
 
 // Without a policy no key is trusted, whatever is asked.
 func TestNobody(t *testing.T) {
-	x := &exam.Trust{Now: noon}
-	rotation := exam.Subject{Name: "rotation:rotated/**"}
-	for _, s := range []exam.Subject{item("tool:acme/t"), rotation, {Name: "tool:acme/t", Voucher: policy.Dev}} {
+	x := &admission.Trust{Now: noon}
+	rotation := admission.Subject{Name: "rotation:rotated/**"}
+	for _, s := range []admission.Subject{item("tool:acme/t"), rotation, {Name: "tool:acme/t", Voucher: policy.Dev}} {
 		e, err := x.Examine(s, bytes.NewReader([]byte(source)), policy.ToUse)
 		if err != nil || e.Decision.Code != policy.BadRequest {
 			t.Errorf("%s: %v, %v", s.Name, e.Decision.Code, err)
@@ -324,7 +326,7 @@ func TestExamineDocument(t *testing.T) {
 	x.Root = side(t, two+"revoked:\n  \""+l.ID.String()+"\": {}\n")
 	check("revoked", policy.DigestRevoked, nil)
 	x.Root, x.Now = side(t, two), l.Expires
-	check("past its end", policy.Admitted, &exam.ExpiredError{})
+	check("past its end", policy.Admitted, &admission.ExpiredError{})
 	l.Signatures[0].Sig[3] ^= 1
 	l.Signatures[1].Sig[3] ^= 1
 	check("forged", policy.Undecided, &sign.SignatureInvalidError{})
@@ -346,10 +348,10 @@ func (s *swapped) Seek(offset int64, whence int) (int64, error) {
 // What changes between two readings was never verified.
 func TestChanged(t *testing.T) {
 	x := trust(t, two)
-	bundle, team := exam.Subject{Name: "bundle:acme/x@1.0.0"}, exam.Subject{Name: "policy:team"}
-	step := exam.Subject{Name: "rotation:rotated/**"}
+	bundle, team := admission.Subject{Name: "bundle:acme/x@1.0.0"}, admission.Subject{Name: "policy:team"}
+	step := admission.Subject{Name: "rotation:rotated/**"}
 	for _, c := range []struct {
-		subject exam.Subject
+		subject admission.Subject
 		first   []byte
 		then    []byte
 	}{
@@ -364,8 +366,8 @@ func TestChanged(t *testing.T) {
 		}
 	}
 	r := &swapped{rest: [][]byte{signed(t, bundle, list, alice), []byte(strings.Replace(list, "size: 6", "size: 7", 1))}}
-	if _, err := x.Examine(bundle, r, policy.ToUse); !errors.Is(err, exam.ErrChanged) {
-		t.Errorf("got %v, want %v", err, exam.ErrChanged)
+	if _, err := x.Examine(bundle, r, policy.ToUse); !errors.Is(err, admission.ErrChanged) {
+		t.Errorf("got %v, want %v", err, admission.ErrChanged)
 	}
 }
 
@@ -388,7 +390,7 @@ func rotation(t testing.TB, keys ...key.Private) []byte {
 }
 
 func TestRotation(t *testing.T) {
-	subject := exam.Subject{Name: "rotation:rotated/**"}
+	subject := admission.Subject{Name: "rotation:rotated/**"}
 	id := func(b []byte) string {
 		body, _, err := manifest.Split(b)
 		if err != nil {
@@ -398,7 +400,7 @@ func TestRotation(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		subject exam.Subject
+		subject admission.Subject
 		file    []byte
 		policy  string
 		now     time.Time
@@ -420,7 +422,7 @@ func TestRotation(t *testing.T) {
 			code: policy.ListStale, reason: `the revocation list "acme" was never fetched`},
 		{name: "of a rule that isn't there", file: rotation(t, alice, bob, eve), policy: strings.Replace(two, "rotated/**", "rotten/**", 1), code: policy.NoRule},
 		{name: "under a name that is taken", file: rotation(t, alice, bob, eve), policy: strings.Replace(two, "  bob: {", "  eve: {key: \"mNDVtIRMzeJB7IRW4sjjq8w6NzdmRmGyXkFTXPJKc1o\"}\n  bob: {", 1), code: policy.BadRequest},
-		{name: "of another rule", subject: exam.Subject{Name: "rotation:acme/**"}, file: rotation(t, alice, bob, eve), err: &exam.NameError{}},
+		{name: "of another rule", subject: admission.Subject{Name: "rotation:acme/**"}, file: rotation(t, alice, bob, eve), err: &admission.NameError{}},
 		{name: "forged", file: bytes.Replace(rotation(t, alice, bob, eve), []byte("signed:v2:2026"), []byte("signed:v2:2025"), 1), err: &sign.SignatureInvalidError{}},
 		{name: "no document", file: signed(t, subject, "x\n", alice), err: anyError{}},
 	} {
@@ -474,7 +476,7 @@ func (unreadable) Read([]byte) (int, error) { return 0, fs.ErrClosed }
 
 func TestUnreadable(t *testing.T) {
 	x := trust(t, two)
-	bundle, step := exam.Subject{Name: "bundle:acme/x@1.0.0"}, exam.Subject{Name: "rotation:rotated/**"}
+	bundle, step := admission.Subject{Name: "bundle:acme/x@1.0.0"}, admission.Subject{Name: "rotation:rotated/**"}
 	for n := range 2 {
 		if _, err := x.Examine(bundle, &failing{bytes.NewReader(signed(t, bundle, list, alice)), n}, policy.ToUse); !errors.Is(err, errDisk) {
 			t.Errorf("bundle, %d: %v", n, err)
@@ -490,7 +492,7 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%v: %v", v, err)
 		}
 	}
-	if _, err := (exam.Subject{Name: "policy:x"}).Identify(unreadable{bytes.NewReader(nil)}, cas.Digest{}, noon); !errors.Is(err, fs.ErrClosed) {
+	if _, err := (admission.Subject{Name: "policy:x"}).Identify(unreadable{bytes.NewReader(nil)}, cas.Digest{}, noon); !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -500,7 +502,7 @@ func TestNames(t *testing.T) {
 		"tool:a": sign.Item, "x:a": sign.Item, "a": sign.Item, "": sign.Item, "bundle:a@1.0.0": sign.Manifest, "policy:a": sign.Policy,
 		"revocations:a": sign.Revocations, "rotation:a": sign.Rotation, "index:a": sign.Index, "token:a": sign.Token, "transcript:a": sign.Transcript, "audit:a": sign.Audit,
 	} {
-		if got := exam.Domain(name); got != want {
+		if got := admission.Domain(name); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}
 	}
@@ -508,16 +510,16 @@ func TestNames(t *testing.T) {
 		"tool:a": sign.Angle | sign.V1Tool, "directive:a": sign.Angle | sign.V1Directive, "knowledge:a": sign.Angle | sign.V1Knowledge,
 		"x:a": sign.Angle, "bundle:a": sign.Hash | sign.V1Tool, "policy:a": sign.Hash,
 	} {
-		if got := (exam.Subject{Name: name, Style: sign.Angle}).Signing(); got != want {
+		if got := (admission.Subject{Name: name, Style: sign.Angle}).Signing(); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
 	}
-	if got := (exam.Subject{Name: "tool:a"}).Signing(); got != sign.NoStyle {
+	if got := (admission.Subject{Name: "tool:a"}).Signing(); got != sign.NoStyle {
 		t.Errorf("a file without comments: %v", got)
 	}
 	for want, err := range map[string]error{
-		`the document is "b", not "a\n"`:                                           &exam.NameError{"a\n", "b"},
-		`"a" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T13:00:00Z`: &exam.ExpiredError{"a", noon, noon.Add(time.Hour)},
+		`the document is "b", not "a\n"`:                                           &admission.NameError{"a\n", "b"},
+		`"a" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T13:00:00Z`: &admission.ExpiredError{"a", noon, noon.Add(time.Hour)},
 	} {
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
@@ -527,7 +529,7 @@ func TestNames(t *testing.T) {
 
 // FuzzExamine wants unsigned bytes never to be allowed, under any name, and no panic.
 func FuzzExamine(f *testing.F) {
-	bundle := exam.Subject{Name: "bundle:acme/x@1.0.0"}
+	bundle := admission.Subject{Name: "bundle:acme/x@1.0.0"}
 	for _, seed := range []struct {
 		name string
 		file []byte
@@ -540,7 +542,7 @@ func FuzzExamine(f *testing.F) {
 	x := trust(f, two)
 	f.Fuzz(func(t *testing.T, name string, style uint8, file []byte) {
 		for _, voucher := range []policy.Voucher{policy.ByKeys, policy.Dev} {
-			s := exam.Subject{Name: name, Style: sign.Style(style) % (sign.Dashes + 1), Voucher: voucher}
+			s := admission.Subject{Name: name, Style: sign.Style(style) % (sign.Dashes + 1), Voucher: voucher}
 			e, err := x.Examine(s, bytes.NewReader(file), policy.ToUse)
 			if e == nil {
 				t.Fatal("no exam")
