@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/drift"
 	"github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/lock/keep"
+	"github.com/rye-build/rye/lock/gcroot"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -146,7 +146,7 @@ func (s *Session) hold(ctx context.Context) (err error) {
 	if err != nil {
 		return nil // all of it is in .ai/vendor
 	}
-	release, err := keep.Hold(ctx, store, s.set)
+	release, err := gcroot.Hold(ctx, store, s.set)
 	if err == nil {
 		s.done = append(s.done, func() { release() })
 	} else {

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/lock/keep"
+	"github.com/rye-build/rye/lock/gcroot"
 	"github.com/rye-build/rye/lock/relock"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/workspace"
@@ -139,7 +139,7 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	err = keep.Commit(ctx, l.DiskStore(), l.LockPath(), objects, func() (err error) {
+	err = gcroot.Commit(ctx, l.DiskStore(), l.LockPath(), objects, func() (err error) {
 		if o.Yaml != nil {
 			err = edit(l.Dir, o.Yaml)
 			result.Edited = err == nil

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/lock/keep"
+	"github.com/rye-build/rye/lock/gcroot"
 	"github.com/rye-build/rye/lock/packages/fetch"
 	"github.com/rye-build/rye/lock/relock"
 	versions "github.com/rye-build/rye/lock/resolve"
@@ -76,7 +76,7 @@ func (ans *FetchResult) fetch(ctx context.Context, l *workspace.Lock) error {
 		l.Warn("healed damaged objects in the store from the sources of the lock", nil)
 	}
 	ans.Objects, ans.all = int64(len(objects)), objects
-	return keep.Lock(ctx, l.DiskStore(), l.LockPath(), objects)
+	return gcroot.Lock(ctx, l.DiskStore(), l.LockPath(), objects)
 }
 
 // needed says of bytes that can't be brought which items need them, and how to have them the next time.

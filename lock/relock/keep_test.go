@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/lock"
-	"github.com/rye-build/rye/lock/keep"
+	"github.com/rye-build/rye/lock/gcroot"
 )
 
 // TestKeep: gc leaves alone what the lock of a project names, and what a set in use names, until both
@@ -57,7 +57,7 @@ func TestKeep(t *testing.T) {
 		return len(missing)
 	}
 	const path = "/somewhere/rye.lock"
-	if err := keep.Lock(t.Context(), store, path, objects); err != nil {
+	if err := gcroot.Lock(t.Context(), store, path, objects); err != nil {
 		t.Fatal(err)
 	}
 	if n := lacking(); n > 0 {
@@ -69,7 +69,7 @@ func TestKeep(t *testing.T) {
 	}
 	found := 0
 	for _, r := range refs {
-		switch at, err := keep.Path(t.Context(), store, r.Name); {
+		switch at, err := gcroot.Path(t.Context(), store, r.Name); {
 		case err != nil:
 			t.Error(err)
 		case at == path:
@@ -85,11 +85,11 @@ func TestKeep(t *testing.T) {
 	fewer := slices.DeleteFunc(slices.Clone(objects), func(o lock.Object) bool { return o.Kind != cas.Blob })[:1]
 	for range 2 {
 		died := errors.New("died")
-		if err := keep.Commit(t.Context(), store, path, fewer, func() error { return died }); err != died {
+		if err := gcroot.Commit(t.Context(), store, path, fewer, func() error { return died }); err != died {
 			t.Fatal(err)
 		}
 	}
-	if err := keep.Commit(t.Context(), store, path, fewer, func() error {
+	if err := gcroot.Commit(t.Context(), store, path, fewer, func() error {
 		if n := lacking(); n > 0 {
 			t.Errorf("%d objects of the lock that is there are gone", n)
 		}
@@ -107,17 +107,17 @@ func TestKeep(t *testing.T) {
 		t.Errorf("%d of %d objects are gone, want %d: the new lock names one", n, len(ids), want)
 	}
 	put()
-	if err := keep.Lock(t.Context(), store, path, objects); err != nil {
+	if err := gcroot.Lock(t.Context(), store, path, objects); err != nil {
 		t.Fatal(err)
 	}
 	if n := lacking(); n > 0 {
 		t.Errorf("%d objects of the lock are gone", n)
 	}
-	release, err := keep.Hold(t.Context(), store, set)
+	release, err := gcroot.Hold(t.Context(), store, set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := keep.Forget(t.Context(), store, path); err != nil {
+	if err := gcroot.Forget(t.Context(), store, path); err != nil {
 		t.Fatal(err)
 	}
 	if n := lacking(); n > 0 {

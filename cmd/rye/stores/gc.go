@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/lock/keep"
+	"github.com/rye-build/rye/lock/gcroot"
 )
 
 type storeGcRun struct {
@@ -68,7 +68,7 @@ func (c *storeGcRun) release(ctx context.Context, a *cli.App, s *disk.Store) (re
 	}
 	released = []string{}
 	for _, r := range refs {
-		path, err := keep.Path(ctx, s, r.Name)
+		path, err := gcroot.Path(ctx, s, r.Name)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -85,7 +85,7 @@ func (c *storeGcRun) release(ctx context.Context, a *cli.App, s *disk.Store) (re
 		if c.DryRun {
 			continue
 		}
-		if err := keep.Forget(ctx, s, path); err != nil {
+		if err := gcroot.Forget(ctx, s, path); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package keep_test
+package gcroot_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/lock/keep"
+	"github.com/rye-build/rye/lock/gcroot"
 )
 
 const place = "/project/rye.lock"
@@ -95,7 +95,7 @@ func (w *world) placeRef() disk.Ref {
 	refs, err := w.Refs()
 	w.must(err)
 	for _, r := range refs {
-		if strings.HasPrefix(r.Name, keep.Refs) && strings.Count(r.Name, "/") == 1 {
+		if strings.HasPrefix(r.Name, gcroot.Refs) && strings.Count(r.Name, "/") == 1 {
 			return r
 		}
 	}
@@ -172,11 +172,11 @@ func TestCommitSurvivesEveryFailure(t *testing.T) {
 	for n := 0; ; n++ {
 		w := newWorld(t)
 		before := w.objects("before")
-		w.must(keep.Lock(t.Context(), w, place, before))
+		w.must(gcroot.Lock(t.Context(), w, place, before))
 		after := w.objects("after")
 		written := false
 		write := func() error { written = true; return nil }
-		err := keep.Commit(t.Context(), &faulty{w.Store, n}, place, after, write)
+		err := gcroot.Commit(t.Context(), &faulty{w.Store, n}, place, after, write)
 		if err == nil {
 			if n < 20 {
 				t.Fatalf("it took %d operations to replace a lock", n)
@@ -194,7 +194,7 @@ func TestCommitSurvivesEveryFailure(t *testing.T) {
 			t.Errorf("operation %d failed, lock written: %v: %d of %d objects are left", n, written, got, len(there))
 		}
 		next := w.objects("next")
-		w.must(keep.Commit(t.Context(), w, place, next, write))
+		w.must(gcroot.Commit(t.Context(), w, place, next, write))
 		if got := w.kept(next); got != len(next) {
 			t.Errorf("operation %d: then %d of %d objects of the next lock are left", n, got, len(next))
 		}
@@ -209,9 +209,9 @@ func TestCommitSurvivesEveryFailure(t *testing.T) {
 func TestCommitOfUnwrittenLock(t *testing.T) {
 	w := newWorld(t)
 	before := w.objects("before")
-	w.must(keep.Lock(t.Context(), w, place, before))
+	w.must(gcroot.Lock(t.Context(), w, place, before))
 	full := errors.New("no space left")
-	if err := keep.Commit(t.Context(), w, place, w.objects("after"), func() error { return full }); err != full {
+	if err := gcroot.Commit(t.Context(), w, place, w.objects("after"), func() error { return full }); err != full {
 		t.Error(err)
 	}
 	if got := w.kept(before); got != len(before) {
@@ -225,13 +225,13 @@ func TestForgetAfterEveryFailure(t *testing.T) {
 	w := newWorld(t)
 	for n := 0; ; n++ {
 		objects := w.objects("lock")
-		w.must(keep.Lock(t.Context(), w, place, objects))
+		w.must(gcroot.Lock(t.Context(), w, place, objects))
 		ref := w.placeRef().Name
-		path, perr := keep.Path(t.Context(), &faulty{w.Store, n}, ref)
+		path, perr := gcroot.Path(t.Context(), &faulty{w.Store, n}, ref)
 		if (perr != nil || path != place) && !errors.Is(perr, errDisk) {
 			t.Errorf("operation %d: path %q, %v", n, path, perr)
 		}
-		err := keep.Forget(t.Context(), &faulty{w.Store, n}, place)
+		err := gcroot.Forget(t.Context(), &faulty{w.Store, n}, place)
 		if err == nil {
 			if perr != nil || n < 5 {
 				t.Errorf("after %d operations: %v", n, perr)
@@ -242,8 +242,8 @@ func TestForgetAfterEveryFailure(t *testing.T) {
 			t.Fatalf("operation %d: %v", n, err)
 		}
 		w.kept(objects)
-		w.must(keep.Commit(t.Context(), w, place, nil, func() error { return nil }))
-		w.must(keep.Forget(t.Context(), w, place))
+		w.must(gcroot.Commit(t.Context(), w, place, nil, func() error { return nil }))
+		w.must(gcroot.Forget(t.Context(), w, place))
 		if got := w.kept(objects); got != 0 {
 			t.Errorf("operation %d: %d objects are still kept", n, got)
 		}
@@ -262,12 +262,12 @@ func TestHoldOrFailure(t *testing.T) {
 	w.must(err)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := keep.Hold(canceled, w, set); !errors.Is(err, context.Canceled) {
+	if _, err := gcroot.Hold(canceled, w, set); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 	for n := 0; ; n++ {
 		f := &faulty{w.Store, n}
-		release, err := keep.Hold(t.Context(), f, set)
+		release, err := gcroot.Hold(t.Context(), f, set)
 		if f.left < 0 {
 			if !errors.Is(err, errDisk) || release != nil {
 				t.Errorf("operation %d: %v", n, err)
@@ -310,7 +310,7 @@ func TestHoldAgain(t *testing.T) {
 	p := &puts{Store: w.Store}
 	hold := func(want int) (release func() error) {
 		t.Helper()
-		release, err := keep.Hold(t.Context(), p, set)
+		release, err := gcroot.Hold(t.Context(), p, set)
 		w.must(err)
 		if p.n != want {
 			t.Errorf("%d batches, want %d", p.n, want)
@@ -347,15 +347,15 @@ func (r *rival) SetRef(ctx context.Context, name string, old, id cas.ID) error {
 // If another process locks or forgets the same place at the same time, the last writer's objects are kept.
 func TestLastWriterWins(t *testing.T) {
 	for name, act := range map[string]func(w *world) error{
-		"locked":    func(w *world) error { return keep.Lock(t.Context(), w, place, w.objects("rival")) },
-		"forgotten": func(w *world) error { return keep.Forget(t.Context(), w, place) },
+		"locked":    func(w *world) error { return gcroot.Lock(t.Context(), w, place, w.objects("rival")) },
+		"forgotten": func(w *world) error { return gcroot.Forget(t.Context(), w, place) },
 	} {
 		w := newWorld(t)
-		w.must(keep.Lock(t.Context(), w, place, w.objects("before")))
+		w.must(gcroot.Lock(t.Context(), w, place, w.objects("before")))
 		mine := w.objects("mine")
 		acted := false
 		s := &rival{w.Store, func() { acted = true; w.must(act(w)) }}
-		if err := keep.Lock(t.Context(), s, place, mine); err != nil || !acted {
+		if err := gcroot.Lock(t.Context(), s, place, mine); err != nil || !acted {
 			t.Errorf("%s: %v, acted: %v", name, err, acted)
 		}
 		if got := w.kept(mine); got != len(mine) {
@@ -380,7 +380,7 @@ func TestDamagedListKeepsItsRefs(t *testing.T) {
 		return names
 	}
 	old := packs()
-	w.must(keep.Lock(t.Context(), w, place, before))
+	w.must(gcroot.Lock(t.Context(), w, place, before))
 	ref := w.placeRef()
 	refs, err := w.Refs()
 	w.must(err)
@@ -403,17 +403,17 @@ func TestDamagedListKeepsItsRefs(t *testing.T) {
 		damaged++
 	}
 	w.open()
-	if _, err := keep.Path(t.Context(), w, ref.Name); damaged != 1 || !errors.Is(err, cas.ErrDamaged) {
+	if _, err := gcroot.Path(t.Context(), w, ref.Name); damaged != 1 || !errors.Is(err, cas.ErrDamaged) {
 		t.Fatalf("%d packs damaged: %v", damaged, err)
 	}
 	after := w.objects("after")
-	w.must(keep.Lock(t.Context(), w, place, after))
+	w.must(gcroot.Lock(t.Context(), w, place, after))
 	now, err := w.Refs()
 	w.must(err)
 	if len(now) != len(refs)+1 { // the new document's
 		t.Errorf("%d refs, had %d", len(now), len(refs))
 	}
-	if path, err := keep.Path(t.Context(), w, ref.Name); path != place || err != nil {
+	if path, err := gcroot.Path(t.Context(), w, ref.Name); path != place || err != nil {
 		t.Errorf("%q, %v", path, err)
 	}
 }
@@ -422,17 +422,17 @@ func TestDamagedListKeepsItsRefs(t *testing.T) {
 func TestDamagedRef(t *testing.T) {
 	w := newWorld(t)
 	objects := w.objects("lock")
-	w.must(keep.Lock(t.Context(), w, place, objects))
+	w.must(gcroot.Lock(t.Context(), w, place, objects))
 	ref := w.placeRef()
 	file := filepath.Join(w.dir, "refs", strings.ReplaceAll(ref.Name, "/", "+")+".ref")
 	w.must(os.WriteFile(file, []byte("nothing\n"), 0o600))
-	_, perr := keep.Path(t.Context(), w, ref.Name)
+	_, perr := gcroot.Path(t.Context(), w, ref.Name)
 	written := false
 	for name, err := range map[string]error{
 		"path":   perr,
-		"lock":   keep.Lock(t.Context(), w, place, objects),
-		"forget": keep.Forget(t.Context(), w, place),
-		"commit": keep.Commit(t.Context(), w, place, objects, func() error { written = true; return nil }),
+		"lock":   gcroot.Lock(t.Context(), w, place, objects),
+		"forget": gcroot.Forget(t.Context(), w, place),
+		"commit": gcroot.Commit(t.Context(), w, place, objects, func() error { written = true; return nil }),
 	} {
 		if e, ok := errors.AsType[*disk.RefError](err); !ok || e.Name != ref.Name {
 			t.Errorf("%s: %v", name, err)
@@ -460,11 +460,11 @@ func TestPathOfOtherRefs(t *testing.T) {
 		info, err := w.Put(t.Context(), cas.TreeKind, bytes.NewReader(b))
 		w.must(err)
 		w.must(w.PutRef(t.Context(), name, info.ID))
-		if path, err := keep.Path(t.Context(), w, name); path != "" || err != nil {
+		if path, err := gcroot.Path(t.Context(), w, name); path != "" || err != nil {
 			t.Errorf("%s: %q, %v", name, path, err)
 		}
 	}
-	if _, err := keep.Path(t.Context(), w, "locked/none"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := gcroot.Path(t.Context(), w, "locked/none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -473,15 +473,15 @@ func TestPathOfOtherRefs(t *testing.T) {
 func TestRefusedObjects(t *testing.T) {
 	w := newWorld(t)
 	before := w.objects("before")
-	w.must(keep.Lock(t.Context(), w, place, before))
+	w.must(gcroot.Lock(t.Context(), w, place, before))
 	blob, err := w.Put(t.Context(), cas.Blob, strings.NewReader("twice"))
 	w.must(err)
 	twice := lock.Object{ID: blob.ID, Size: blob.Size}
-	if err := keep.Lock(t.Context(), w, place, []lock.Object{twice, twice}); err == nil {
+	if err := gcroot.Lock(t.Context(), w, place, []lock.Object{twice, twice}); err == nil {
 		t.Error("an object was named twice")
 	}
 	lacking := lock.Object{ID: cas.ID{Kind: cas.Document, Digest: cas.Sum([]byte("nowhere"))}}
-	if err := keep.Lock(t.Context(), w, place, []lock.Object{lacking}); !errors.Is(err, fs.ErrNotExist) {
+	if err := gcroot.Lock(t.Context(), w, place, []lock.Object{lacking}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a document is missing: %v", err)
 	}
 	if got := w.kept(before); got != len(before) {

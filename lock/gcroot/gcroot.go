@@ -1,5 +1,5 @@
-// Package keep makes a store keep what a lock names until the lock is replaced, and what a set names while in use.
-package keep
+// Package gcroot makes a store keep what a lock names until the lock is replaced, and what a set names while in use.
+package gcroot
 
 import (
 	"cmp"
