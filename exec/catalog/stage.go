@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/items"
+	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
@@ -150,7 +150,7 @@ func (s *Stage) open(ctx context.Context) (err error) {
 			return err
 		}
 		if err = l.Open(); err == nil {
-			_, err = change.Make(ctx, l, change.Options{Toolchain: session.Toolchain(l, s.o.Host)})
+			_, err = update.Make(ctx, l, update.Options{Toolchain: session.Toolchain(l, s.o.Host)})
 		}
 		l.Close()
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/lock/change"
+	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 	"github.com/rye-build/rye/manifest/key"
@@ -183,7 +183,7 @@ func (s *served) policy(more string) {
 // lock pins what the project has.
 func (s *served) lock() {
 	s.t.Helper()
-	_, err := change.Make(s.t.Context(), s.p.Lock(), change.Options{})
+	_, err := update.Make(s.t.Context(), s.p.Lock(), update.Options{})
 	s.must(err)
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/lock/change"
+	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -109,6 +109,6 @@ func (p *project) lock() error {
 	if err := l.Open(); err != nil {
 		return err
 	}
-	_, err = change.Make(ctx, l, change.Options{})
+	_, err = update.Make(ctx, l, update.Options{})
 	return err
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock"
-	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/relock"
+	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -176,7 +176,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 	if err != nil {
 		return err
 	}
-	to, err := change.Side(ctx, l.Lock, made, objects)
+	to, err := update.Side(ctx, l.Lock, made, objects)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/lock/change"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -23,7 +23,7 @@ func (c *LockAnswer) Findings() []findings.Finding {
 		return all
 	}
 	level := func(lockfile.Change) findings.Level { return findings.Error }
-	return append(all, findings.OfChanges(c.Changes, level, change.ChangeText, c.old.LockPath(), c.old.Text())...)
+	return append(all, findings.OfChanges(c.Changes, level, update.ChangeText, c.old.LockPath(), c.old.Text())...)
 }
 
 // Extent names what is compared.
@@ -48,7 +48,7 @@ func (d *lockDiff) Findings() []findings.Finding {
 		}
 		return findings.Note
 	}
-	return append(all, findings.OfChanges(d.Changes, level, change.ChangeText, d.From, d.text())...)
+	return append(all, findings.OfChanges(d.Changes, level, update.ChangeText, d.From, d.text())...)
 }
 
 // ofProblems places problems: one in a file of a bundle is at the bundle's entry in the lock.

@@ -21,11 +21,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/legacy"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -47,7 +47,7 @@ type lockRun struct {
 }
 
 type LockAnswer struct {
-	change.Result
+	update.Result
 	Problems []check.Problem  `json:"problems"`
 	Signed   []signs.SignLine `json:"signed"`
 	Warnings []string         `json:"warnings"`
@@ -55,7 +55,7 @@ type LockAnswer struct {
 }
 
 func newLockAnswer(c *lockRun) *LockAnswer {
-	return &LockAnswer{Result: *change.NewResult(change.Options{DryRun: c.DryRun, Check: c.Check}), Problems: []check.Problem{}, Signed: []signs.SignLine{}, Warnings: []string{}}
+	return &LockAnswer{Result: *update.NewResult(update.Options{DryRun: c.DryRun, Check: c.Check}), Problems: []check.Problem{}, Signed: []signs.SignLine{}, Warnings: []string{}}
 }
 
 func (c *LockAnswer) Text(t *cli.Terminal) {
@@ -102,7 +102,7 @@ func printChanges(t *cli.Terminal, all []lockfile.Change) {
 			told = i + mostChanges - 2
 		}
 		for _, c := range all[i:told] {
-			t.Printf("%s\n", change.ChangeText(c))
+			t.Printf("%s\n", update.ChangeText(c))
 		}
 		if told < n {
 			t.Printf("%s  and %d more; -v tells all\n", strings.ReplaceAll(string(all[i].Kind), "_", " "), n-told)
@@ -203,7 +203,7 @@ func (c *lockRun) sensible(a *cli.App) error {
 // make makes the lock, and writes it if it may.
 func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cli.Answer, error) {
 	a := l.App
-	o := change.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml, Toolchain: session.Toolchain(l.Lock, places.MachineHost(a))}
+	o := update.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml, Toolchain: session.Toolchain(l.Lock, places.MachineHost(a))}
 	if c.Update {
 		o.Update, o.UpdateAll = c.Names, len(c.Names) == 0
 	}
@@ -216,7 +216,7 @@ func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cl
 			return c.signItems(ctx, l, bundles, ans)
 		}
 	}
-	result, err := change.Make(ctx, l.Lock, o)
+	result, err := update.Make(ctx, l.Lock, o)
 	p.Done()
 	if errors.Is(err, errUnsigned) {
 		a.Term.Note("sign these first: the rest of the lock depends on them")
@@ -254,7 +254,7 @@ func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cl
 }
 
 // warn prints what the user should know of the new lock.
-func warn(l *places.Lock, result *change.Result, ans *LockAnswer) {
+func warn(l *places.Lock, result *update.Result, ans *LockAnswer) {
 	for _, err := range result.UnreadV1 {
 		line := check.Problem{Severity: check.Error, Code: fault.LockMismatch, Message: err.Error()}
 		if e, ok := err.(*legacy.Error); ok {
@@ -297,7 +297,7 @@ func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockf
 	if err != nil {
 		return err
 	}
-	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun, Before: func(ctx context.Context, it *ai.Item) []byte { return change.PinnedBytes(ctx, l.Lock, it.Ref) }}
+	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun, Before: func(ctx context.Context, it *ai.Item) []byte { return update.PinnedBytes(ctx, l.Lock, it.Ref) }}
 	r.Open = func(ctx context.Context, a *cli.App) (*spaces.Items, error) {
 		w, err := places.OpenWorkspace(a)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package change makes the lock of a project or of the user, checks it, and writes it together with a changed rye.yaml.
-package change
+// Package update makes the lock of a project or of the user, checks it, and writes it together with a changed rye.yaml.
+package update
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package change_test
+package update_test
 
 import (
 	"context"
@@ -18,48 +18,48 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
-	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/legacy"
+	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
-func makeLock(t *testing.T, p *projecttest.Project, o change.Options) (*change.Result, error) {
+func makeLock(t *testing.T, p *projecttest.Project, o update.Options) (*update.Result, error) {
 	t.Helper()
 	l := p.Lock
 	if o.Check {
 		l = p.Looked
 	}
-	return change.Make(t.Context(), l(), o)
+	return update.Make(t.Context(), l(), o)
 }
 
 // A lock is refused, made, checked, weakened and accepted, each by one call.
 func TestMake(t *testing.T) {
 	p := projecttest.New(t)
-	_, err := makeLock(t, p, change.Options{})
+	_, err := makeLock(t, p, update.Options{})
 	if closed, ok := errors.AsType[*closure.Error](err); !ok || fault.CodeOf(err) != fault.Unsigned {
 		t.Fatalf("%v: %v", closed, err)
 	}
 	p.Sign(projecttest.Note, keytest.Alice())
 	p.Sign(projecttest.Cart, keytest.Alice())
-	if b := change.PinnedBytes(t.Context(), p.Lock(), projecttest.Note); b != nil {
+	if b := update.PinnedBytes(t.Context(), p.Lock(), projecttest.Note); b != nil {
 		t.Errorf("without a lock: %q", b)
 	}
-	if r, err := makeLock(t, p, change.Options{DryRun: true}); err != nil || r.Written || !r.Changed || r.Pins == 0 || p.Read(file.Name) != "" {
+	if r, err := makeLock(t, p, update.Options{DryRun: true}); err != nil || r.Written || !r.Changed || r.Pins == 0 || p.Read(file.Name) != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	stop := errors.New("not signed")
-	if r, err := makeLock(t, p, change.Options{Sign: func(context.Context, []file.Bundle) error { return stop }}); r != nil || !errors.Is(err, stop) {
+	if r, err := makeLock(t, p, update.Options{Sign: func(context.Context, []file.Bundle) error { return stop }}); r != nil || !errors.Is(err, stop) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	made, err := makeLock(t, p, change.Options{})
+	made, err := makeLock(t, p, update.Options{})
 	if err != nil || !made.Written || made.Edited || len(made.Weakenings) > 0 {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	if r, err := makeLock(t, p, change.Options{Check: true}); err != nil || r.Changed || r.ID != made.ID {
+	if r, err := makeLock(t, p, update.Options{Check: true}); err != nil || r.Changed || r.ID != made.ID {
 		t.Fatalf("%+v, %v", r, err)
 	}
 
@@ -67,7 +67,7 @@ func TestMake(t *testing.T) {
 	p.WriteNote("\nMore.\n")
 	p.Sign(projecttest.Note, keytest.Bob())
 	for _, check := range []bool{false, true} {
-		r, err := makeLock(t, p, change.Options{Check: check})
+		r, err := makeLock(t, p, update.Options{Check: check})
 		f := fault.Of(err)
 		want, exit := "rye lock --accept knowledge:acme/note", fault.ExitRefused
 		if check {
@@ -77,18 +77,18 @@ func TestMake(t *testing.T) {
 			t.Errorf("check %v: %+v, exit %d, %q", check, r, f.Line().Exit, f.Hint)
 		}
 	}
-	if _, err := makeLock(t, p, change.Options{Accept: []string{"tool:acme/none"}}); fault.CodeOf(err) != fault.Validation {
+	if _, err := makeLock(t, p, update.Options{Accept: []string{"tool:acme/none"}}); fault.CodeOf(err) != fault.Validation {
 		t.Error(err)
 	}
 	yaml := "roots:\n  - \"**\"\n"
-	r, err := makeLock(t, p, change.Options{Accept: []string{"knowledge:acme/note"}, Yaml: []byte(yaml)})
+	r, err := makeLock(t, p, update.Options{Accept: []string{"knowledge:acme/note"}, Yaml: []byte(yaml)})
 	if err != nil || !r.Written || !r.Edited || !r.Weakenings[0].Accepted || p.Read(workspace.MarkerFile) != yaml {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if b := change.PinnedBytes(t.Context(), p.Lock(), projecttest.Note); !strings.Contains(string(b), "More.") {
+	if b := update.PinnedBytes(t.Context(), p.Lock(), projecttest.Note); !strings.Contains(string(b), "More.") {
 		t.Errorf("%q", b)
 	}
-	if b := change.PinnedBytes(t.Context(), p.Lock(), model.Ref{Kind: "knowledge", ID: "acme/none"}); b != nil {
+	if b := update.PinnedBytes(t.Context(), p.Lock(), model.Ref{Kind: "knowledge", ID: "acme/none"}); b != nil {
 		t.Errorf("%q", b)
 	}
 }
@@ -97,7 +97,7 @@ func TestMake(t *testing.T) {
 // and the store has its objects.
 func TestWriteOrder(t *testing.T) {
 	p := projecttest.Signed(t)
-	if _, err := makeLock(t, p, change.Options{}); err != nil {
+	if _, err := makeLock(t, p, update.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	old := p.Read(file.Name)
@@ -109,7 +109,7 @@ func TestWriteOrder(t *testing.T) {
 	l := p.Lock()
 	p.Remove(workspace.MarkerFile)
 	p.Write(workspace.MarkerFile+"/mine.txt", "mine")
-	r, err := change.Make(t.Context(), l, change.Options{Yaml: []byte(yaml)})
+	r, err := update.Make(t.Context(), l, update.Options{Yaml: []byte(yaml)})
 	if err == nil || r == nil || r.Edited || r.Written || p.Read(file.Name) != old || p.Read(workspace.MarkerFile+"/mine.txt") != "mine" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -118,7 +118,7 @@ func TestWriteOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b := change.PinnedBytes(t.Context(), l, projecttest.Note); len(b) == 0 {
+	if b := update.PinnedBytes(t.Context(), l, projecttest.Note); len(b) == 0 {
 		t.Error("the store has lost what the old lock pins")
 	}
 
@@ -127,7 +127,7 @@ func TestWriteOrder(t *testing.T) {
 	p.Write(workspace.MarkerFile, "")
 	l = p.Lock()
 	p.Write(file.Name, old+"\n")
-	r, err = change.Make(t.Context(), l, change.Options{Yaml: []byte(yaml)})
+	r, err = update.Make(t.Context(), l, update.Options{Yaml: []byte(yaml)})
 	if fault.CodeOf(err) != fault.Conflict || r == nil || !r.Edited || r.Written || p.Read(workspace.MarkerFile) != yaml || p.Read(file.Name) != old+"\n" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -139,7 +139,7 @@ func TestUnreadableVendor(t *testing.T) {
 		p := projecttest.Signed(t)
 		if before == "v1" {
 			writeV1(t, p, projecttest.Cart.ID, "")
-		} else if _, err := makeLock(t, p, change.Options{}); err != nil {
+		} else if _, err := makeLock(t, p, update.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if before == "merge" {
@@ -152,7 +152,7 @@ func TestUnreadableVendor(t *testing.T) {
 		if err := os.Symlink(t.TempDir(), p.At(".ai/vendor")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := change.Make(t.Context(), l, change.Options{}); err == nil || !strings.Contains(err.Error(), "symbolic link") || p.Read(file.Name) != old {
+		if _, err := update.Make(t.Context(), l, update.Options{}); err == nil || !strings.Contains(err.Error(), "symbolic link") || p.Read(file.Name) != old {
 			t.Errorf("%s: %v", before, err)
 		}
 	}
@@ -187,7 +187,7 @@ func TestTakeOver(t *testing.T) {
 	} {
 		p := projecttest.Signed(t)
 		writeV1(t, p, c.other, c.more)
-		r, err := makeLock(t, p, change.Options{})
+		r, err := makeLock(t, p, update.Options{})
 		if r == nil || r.TakenOver != 1 || r.V1 != 1 {
 			t.Fatalf("%v: %+v, %v", c, r, err)
 		}
@@ -201,13 +201,13 @@ func TestTakeOver(t *testing.T) {
 			!slices.EqualFunc(r.Weakenings[0].Details, c.details, strings.HasPrefix) {
 			t.Errorf("%v: %+v, %v", c, r, err)
 		}
-		if r, err := makeLock(t, p, change.Options{Accept: []string{name}}); err != nil || !r.Written || !r.Weakenings[0].Accepted {
+		if r, err := makeLock(t, p, update.Options{Accept: []string{name}}); err != nil || !r.Written || !r.Weakenings[0].Accepted {
 			t.Errorf("%v: %+v, %v", c, r, err)
 		}
 	}
 	p := projecttest.Signed(t)
 	p.Write(".ai/lockfiles/acme/shop/cart@1.0.0.lock.json", "{")
-	r, err := makeLock(t, p, change.Options{})
+	r, err := makeLock(t, p, update.Options{})
 	if f := fault.Of(err); r == nil || len(r.UnreadV1) != 1 || f.Code != fault.LockMismatch || f.Hint[0] != "git rm .ai/lockfiles/acme/shop/cart@1.0.0.lock.json" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -221,29 +221,29 @@ func conflict(p *projecttest.Project, ours, theirs string) {
 // A merge that git left unfinished is resolved; a side that can't be read may have asked for anything.
 func TestSides(t *testing.T) {
 	p := projecttest.Signed(t)
-	if _, err := makeLock(t, p, change.Options{}); err != nil {
+	if _, err := makeLock(t, p, update.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	ours := p.Read(file.Name)
 	p.WriteNote("\nMore.\n")
 	p.Sign(projecttest.Note, keytest.Bob())
-	names := func(r *change.Result) (all []string) {
+	names := func(r *update.Result) (all []string) {
 		for _, w := range r.Weakenings {
 			all = append(all, w.Name)
 		}
 		return all
 	}
 	conflict(p, ours, ours)
-	r, err := makeLock(t, p, change.Options{})
+	r, err := makeLock(t, p, update.Options{})
 	if f := fault.Of(err); r == nil || !slices.Equal(names(r), []string{"knowledge:acme/note"}) || slices.Contains(f.Hint, "rye diff") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	conflict(p, ours, "no lock\n")
-	r, err = makeLock(t, p, change.Options{Accept: []string{"knowledge:acme/note"}})
+	r, err = makeLock(t, p, update.Options{Accept: []string{"knowledge:acme/note"}})
 	if fault.CodeOf(err) != fault.LockMismatch || r == nil || r.Written || !slices.Contains(names(r), file.Name) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err = makeLock(t, p, change.Options{Accept: []string{"knowledge:acme/note", file.Name}}); err != nil || !r.Written {
+	if r, err = makeLock(t, p, update.Options{Accept: []string{"knowledge:acme/note", file.Name}}); err != nil || !r.Written {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := file.Parse([]byte(p.Read(file.Name))); err != nil {
@@ -261,10 +261,10 @@ func (torn) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 
 // What can't be read to the end isn't compared.
 func TestSignedBytes(t *testing.T) {
-	if b := change.SignedBytes(t.Context(), torn{}, cas.Sum(nil)); b != nil {
+	if b := update.SignedBytes(t.Context(), torn{}, cas.Sum(nil)); b != nil {
 		t.Errorf("%q", b)
 	}
-	if b := change.SignedBytes(t.Context(), lock.First(), cas.Sum(nil)); b != nil {
+	if b := update.SignedBytes(t.Context(), lock.First(), cas.Sum(nil)); b != nil {
 		t.Errorf("%q", b)
 	}
 }
@@ -279,7 +279,7 @@ func TestChangeText(t *testing.T) {
 		{file.Change{Kind: "pin_added", Name: "tool:acme/run", To: "1.0.0"}, "pin added  tool:acme/run  1.0.0"},
 		{file.Change{Kind: "pin_gone", Name: "tool:acme/run"}, "pin gone  tool:acme/run"},
 	} {
-		if got := change.ChangeText(c.change); got != c.want {
+		if got := update.ChangeText(c.change); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
