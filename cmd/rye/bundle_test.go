@@ -14,7 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/bundle/amend"
+	"github.com/rye-build/rye/bundle/cosign"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
@@ -252,7 +252,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Bundle = read
-	change := &amend.Change{Bundle: l, Verify: v.Options, Key: keytest.Eve(), Store: b.OpenStore}
+	change := &cosign.Change{Bundle: l, Verify: v.Options, Key: keytest.Eve(), Store: b.OpenStore}
 	if err := change.WriteSignatures(t.Context()); err != nil {
 		t.Error(err)
 	}

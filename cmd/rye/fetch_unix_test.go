@@ -10,7 +10,7 @@ import (
 
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/lock/content"
+	"github.com/rye-build/rye/lock/restore"
 )
 
 // TestFetchProgress: the progress line counts all bytes, those from sources and those from .ai/vendor.
@@ -38,7 +38,7 @@ func TestFetchProgress(t *testing.T) {
 		}
 		var shown atomic.Int64
 		l.Progress = func(n int64) { shown.Add(n) }
-		ans, err := content.Fetch(t.Context(), l.Lock)
+		ans, err := restore.Fetch(t.Context(), l.Lock)
 		if err != nil {
 			t.Fatal(err)
 		}

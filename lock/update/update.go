@@ -15,10 +15,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock"
-	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/gcroot"
 	"github.com/rye-build/rye/lock/relock"
+	"github.com/rye-build/rye/lock/restore"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -75,7 +75,7 @@ func NewResult(o Options) *Result {
 func Make(ctx context.Context, l *workspace.Lock, o Options) (*Result, error) {
 	result, err := o.make(ctx, l)
 	if _, ok := errors.AsType[*sources.Error](err); ok && result == nil {
-		err = content.OfBundle(l, err)
+		err = restore.OfBundle(l, err)
 	}
 	if err != nil && o.Check {
 		if f := fault.Of(err); f.Code == fault.LockMismatch {
@@ -86,7 +86,7 @@ func Make(ctx context.Context, l *workspace.Lock, o Options) (*Result, error) {
 }
 
 func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) {
-	r := content.Request(ctx, l)
+	r := restore.Request(ctx, l)
 	r.Resolve, r.Update, r.UpdateAll, r.Toolchain = o.Resolve, o.Update, o.UpdateAll, o.Toolchain
 	if l.Sides != nil {
 		var err error
@@ -108,7 +108,7 @@ func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) 
 		// Not before the bundles are here: an item may be run by a bundle that the old lock doesn't have.
 		r.Ready = func(bundles []lockfile.Bundle) error { return o.Sign(ctx, bundles) }
 	}
-	made, err := content.Make(ctx, l, r)
+	made, err := restore.Make(ctx, l, r)
 	result := NewResult(*o)
 	if errors.Is(err, workspace.ErrElsewhere) {
 		return result.elsewhere(l)
@@ -224,7 +224,7 @@ func kept(ctx context.Context, l *workspace.Lock, made *relock.Made) ([]lock.Obj
 	set, err := open()
 	if _, missing := errors.AsType[*lock.MissingError](err); missing && l.Vendor != nil {
 		// Of a bundle without a source only the pinned items are vendored, and the new lock needs no others.
-		if err := content.TakeVendored(ctx, l); err != nil {
+		if err := restore.TakeVendored(ctx, l); err != nil {
 			return nil, err
 		}
 		set, err = open()

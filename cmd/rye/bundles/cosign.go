@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/rye-build/rye/bundle/amend"
+	"github.com/rye-build/rye/bundle/cosign"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -92,7 +92,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 // newChange is a change of a bundle by a key.
-func newChange(b *places.Workspace, l *find.Found, v *spaces.Vouching, k trusts.Signer, p *cli.Progress) *amend.Change {
+func newChange(b *places.Workspace, l *find.Found, v *spaces.Vouching, k trusts.Signer, p *cli.Progress) *cosign.Change {
 	v.Options.Progress = p.Reached()
-	return &amend.Change{Bundle: l, Verify: v.Options, Key: k.Private, Time: b.App.Clock().UTC().Truncate(time.Second), Store: b.OpenStore, Counted: p.Counted}
+	return &cosign.Change{Bundle: l, Verify: v.Options, Key: k.Private, Time: b.App.Clock().UTC().Truncate(time.Second), Store: b.OpenStore, Counted: p.Counted}
 }

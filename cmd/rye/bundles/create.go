@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/bundle/amend"
+	"github.com/rye-build/rye/bundle/cosign"
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
@@ -216,7 +216,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 
 // sign adds our signature to the manifest.
 func (m *making) sign(d *manifest.Document) error {
-	if err := amend.SignBeside(d, m.key.Private, m.trust.Exam().Find, m.app.Clock().UTC().Truncate(time.Second)); err != nil {
+	if err := cosign.SignBeside(d, m.key.Private, m.trust.Exam().Find, m.app.Clock().UTC().Truncate(time.Second)); err != nil {
 		return err
 	}
 	m.doc = *d

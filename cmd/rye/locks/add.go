@@ -21,9 +21,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock"
-	"github.com/rye-build/rye/lock/content"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/relock"
+	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
@@ -374,7 +374,7 @@ func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer l.Close()
-	chosen, err := relock.Choose(ctx, content.Request(ctx, l.Lock))
+	chosen, err := relock.Choose(ctx, restore.Request(ctx, l.Lock))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@ package locks
 
 import (
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/lock/content"
+	"github.com/rye-build/rye/lock/restore"
 )
 
 // Commands lists the commands of this package, in the order in which the help shows them.
@@ -69,7 +69,7 @@ func Commands() []cli.Command {
 				"aren't rewritten, and two branches that both vendored merge without a conflict. Missing objects are fetched first, as rye fetch does. " +
 				"--check changes nothing, and exits with 1 if something is missing, damaged or not in the lock.\n\nExamples:\n\n    rye vendor\n" +
 				"    rye vendor --check\n    git add .ai/vendor",
-			New: func() cli.Runner { return new(vendorRun) }, Schema: "vendor/1", Output: VendorAnswer{VendorResult: &content.VendorResult{}},
+			New: func() cli.Runner { return new(vendorRun) }, Schema: "vendor/1", Output: VendorAnswer{VendorResult: &restore.VendorResult{}},
 		},
 		{
 			Path: "fetch", Quiet: true, Group: "lock", Help: "Download everything that the lock names.",
@@ -84,7 +84,7 @@ func Commands() []cli.Command {
 				"and are reported. The previous content goes into the store, and its digest is printed: rye store cat gets it back.\n\nExamples:\n\n" +
 				"    rye restore tool:acme/fetch\n    rye restore '**' --dry-run",
 			Aka: []string{"revert", "reset"},
-			New: func() cli.Runner { return new(restoreRun) }, Schema: "restore/1", Output: restoreAnswer{RestoreResult: &content.RestoreResult{}},
+			New: func() cli.Runner { return new(restoreRun) }, Schema: "restore/1", Output: restoreAnswer{RestoreResult: &restore.RestoreResult{}},
 		},
 	}
 }

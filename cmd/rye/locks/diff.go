@@ -21,9 +21,9 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
-	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/relock"
+	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -162,7 +162,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 	if err != nil {
 		return err
 	}
-	r := content.Request(ctx, l.Lock)
+	r := restore.Request(ctx, l.Lock)
 	r.Update, r.Toolchain = []string{lock.Library}, session.Toolchain(l.Lock, places.MachineHost(l.App))
 	made, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
@@ -185,7 +185,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 
 // drift adds the files of the working tree that differ from their pins.
 func drift(ctx context.Context, l *places.Lock, ans *lockDiff, refs ...model.Ref) error {
-	all, err := content.Drift(ctx, l.Lock, refs...)
+	all, err := restore.Drift(ctx, l.Lock, refs...)
 	for _, d := range all {
 		ans.Drift = append(ans.Drift, session.DriftLineOf(d))
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
-	"github.com/rye-build/rye/lock/content"
+	"github.com/rye-build/rye/lock/restore"
 )
 
 type fetchRun struct{}
 
-type FetchAnswer struct{ content.FetchResult }
+type FetchAnswer struct{ restore.FetchResult }
 
 func (f FetchAnswer) Text(t *cli.Terminal) {
 	switch {
@@ -63,11 +63,11 @@ func openLocked(a *cli.App, sources bool) (*places.Lock, error) {
 }
 
 // fetch fetches what the lock names and shows how far it is.
-func fetch(ctx context.Context, l *places.Lock) (content.FetchResult, error) {
+func fetch(ctx context.Context, l *places.Lock) (restore.FetchResult, error) {
 	p := l.App.Progress("fetching", 0)
 	defer p.Done()
 	if l.Progress == nil {
 		l.Progress = p.Add
 	}
-	return content.Fetch(ctx, l.Lock)
+	return restore.Fetch(ctx, l.Lock)
 }

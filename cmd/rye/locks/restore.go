@@ -7,8 +7,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -18,7 +18,7 @@ type restoreRun struct {
 }
 
 type restoreAnswer struct {
-	*content.RestoreResult
+	*restore.RestoreResult
 	failed bool
 }
 
@@ -66,7 +66,7 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := content.Restore(ctx, l.Lock, pins, c.DryRun)
+	result, err := restore.Restore(ctx, l.Lock, pins, c.DryRun)
 	if result == nil {
 		return nil, err
 	}

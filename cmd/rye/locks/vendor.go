@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/lock/content"
+	"github.com/rye-build/rye/lock/restore"
 )
 
 type vendorRun struct {
@@ -14,7 +14,7 @@ type vendorRun struct {
 }
 
 type VendorAnswer struct {
-	*content.VendorResult
+	*restore.VendorResult
 	failed bool
 }
 
@@ -53,7 +53,7 @@ func (c *vendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer l.Close()
 	if c.Check {
-		r, err := content.CheckVendor(ctx, l.Lock)
+		r, err := restore.CheckVendor(ctx, l.Lock)
 		if r == nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (c *vendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	p := l.App.Progress("vendoring", 0)
 	defer p.Done()
-	r, err := content.Vendor(ctx, l.Lock, fetched)
+	r, err := restore.Vendor(ctx, l.Lock, fetched)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock/closure"
-	"github.com/rye-build/rye/lock/content"
 	"github.com/rye-build/rye/lock/relock"
+	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -38,7 +38,7 @@ func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	if err := l.Look(ctx); err != nil {
 		return places.Bad(places.StatusWarn, err)
 	}
-	r := content.Request(ctx, l.Lock)
+	r := restore.Request(ctx, l.Lock)
 	r.Toolchain = session.Toolchain(l.Lock, places.MachineHost(a))
 	made, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
@@ -66,7 +66,7 @@ func checkVendor(ctx context.Context, a *cli.App) places.Finding {
 	if v, err := l.Vendored(); err == nil && v == nil {
 		return places.Good("nothing is vendored: a clone needs rye fetch")
 	}
-	is, err := content.CheckVendor(ctx, l.Lock)
+	is, err := restore.CheckVendor(ctx, l.Lock)
 	if err != nil {
 		return places.Bad(places.StatusWarn, err)
 	}

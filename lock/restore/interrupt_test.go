@@ -1,4 +1,4 @@
-package content_test
+package restore_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rye-build/rye/lock/content"
+	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 )
@@ -52,27 +52,27 @@ func TestInterruptedAnywhere(t *testing.T) {
 	}{
 		"fetch from the vendor directory": {
 			prepare: func(p *projecttest.Project) { p.ForgetStore() },
-			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := content.Fetch(ctx, l); return err },
+			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := restore.Fetch(ctx, l); return err },
 		},
 		"fetch from the project": {
 			prepare: func(p *projecttest.Project) { p.ForgetStore(); p.Remove(vendorDir) },
-			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := content.Fetch(ctx, l); return err },
+			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := restore.Fetch(ctx, l); return err },
 		},
 		"vendor": {
 			prepare: func(p *projecttest.Project) { p.Remove(vendorDir) },
 			call: func(ctx context.Context, l *workspace.Lock) error {
-				_, err := content.Vendor(ctx, l, content.FetchResult{})
+				_, err := restore.Vendor(ctx, l, restore.FetchResult{})
 				return err
 			},
 		},
 		"check": {
 			prepare: func(p *projecttest.Project) {},
-			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := content.CheckVendor(ctx, l); return err },
+			call:    func(ctx context.Context, l *workspace.Lock) error { _, err := restore.CheckVendor(ctx, l); return err },
 		},
 		"restore": {
 			prepare: func(p *projecttest.Project) { p.Write(projecttest.NoteFile, other); p.Remove(projecttest.TablesFile) },
 			call: func(ctx context.Context, l *workspace.Lock) error {
-				_, err := content.Restore(ctx, l, l.Old.Pins, false)
+				_, err := restore.Restore(ctx, l, l.Old.Pins, false)
 				return err
 			},
 		},

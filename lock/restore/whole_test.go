@@ -1,4 +1,4 @@
-package content_test
+package restore_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/lock/content"
 	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 )
@@ -67,8 +67,8 @@ func lose(t *testing.T) *lost {
 	return p
 }
 
-func (p *lost) restore(ctx context.Context) (*content.RestoreResult, error) {
-	return content.Restore(ctx, p.Unopened(), p.pins, false)
+func (p *lost) restore(ctx context.Context) (*restore.RestoreResult, error) {
+	return restore.Restore(ctx, p.Unopened(), p.pins, false)
 }
 
 // has checks that each file is whole or isn't there, and that nothing half-written is left, and returns how many there are.

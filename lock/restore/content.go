@@ -1,6 +1,6 @@
-// Package content brings the bytes that a lock names to where they are needed: into the store (Fetch), into .ai/vendor
+// Package restore brings the bytes that a lock names to where they are needed: into the store (Fetch), into .ai/vendor
 // (Vendor), and back into the working tree (Restore). It changes neither rye.yaml nor rye.lock.
-package content
+package restore
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package amend_test
+package cosign_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/bundle/amend"
+	"github.com/rye-build/rye/bundle/cosign"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
@@ -65,7 +65,7 @@ func project(t *testing.T, dir, description string, keys ...key.Private) (body [
 func noStore(bool) (*disk.Store, error) { return nil, fs.ErrNotExist }
 
 // change finds the bundle of a project, which Bob is about to change where Alice is trusted.
-func change(t *testing.T, dir string) *amend.Change {
+func change(t *testing.T, dir string) *cosign.Change {
 	t.Helper()
 	f := &find.Finder{Dir: dir, Project: dir, Now: now, Keep: func(c io.Closer) { t.Cleanup(func() { c.Close() }) },
 		Below: func(context.Context, string, []manifest.Require) ([]*ai.Space, []bundle.Need, error) {
@@ -75,11 +75,11 @@ func change(t *testing.T, dir string) *amend.Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &amend.Change{Bundle: found, Key: keytest.Bob(), Time: now, Store: noStore, Counted: func(r io.Reader) io.Reader { return r },
+	return &cosign.Change{Bundle: found, Key: keytest.Bob(), Time: now, Store: noStore, Counted: func(r io.Reader) io.Reader { return r },
 		Verify: bundle.VerifyOptions{Trust: admissiontest.Trust(t, now, admissiontest.ByAlice), TempDir: t.TempDir()}}
 }
 
-func check(t *testing.T, c *amend.Change) {
+func check(t *testing.T, c *cosign.Change) {
 	t.Helper()
 	if err := c.Check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestStore(t *testing.T) {
 	}
 	t.Cleanup(func() { s.Close() })
 	body, l := project(t, dir, "", keytest.Alice())
-	signed := func() *amend.Change {
+	signed := func() *cosign.Change {
 		c := change(t, dir)
 		c.Store = func(bool) (*disk.Store, error) { return s, nil }
 		check(t, c)
@@ -253,7 +253,7 @@ func TestSignBeside(t *testing.T) {
 	}
 	known := admissiontest.Trust(t, now, admissiontest.ByAlice).Find
 	d := &l.Document
-	if err := amend.SignBeside(d, keytest.Eve(), known, now); err != nil {
+	if err := cosign.SignBeside(d, keytest.Eve(), known, now); err != nil {
 		t.Fatal(err)
 	}
 	by := l.SignedBy()
@@ -269,22 +269,22 @@ func TestRefused(t *testing.T) {
 	failed := errors.New("failed")
 	for name, test := range map[string]struct {
 		document string
-		change   func(*amend.Change, string)
+		change   func(*cosign.Change, string)
 		want     error // nil: any
 	}{
-		"no spaces": {"note.txt", func(c *amend.Change, dir string) {
+		"no spaces": {"note.txt", func(c *cosign.Change, dir string) {
 			f := &find.Finder{Dir: dir, Project: dir, Below: func(context.Context, string, []manifest.Require) ([]*ai.Space, []bundle.Need, error) {
 				return nil, nil, failed
 			}}
 			c.Bundle, _ = f.Find(t.Context(), "acme/a")
 		}, failed},
-		"a name that is a path":   {"../note.txt", func(*amend.Change, string) {}, nil},
-		"the manifest's own name": {"Manifest.yaml", func(*amend.Change, string) {}, nil},
-		"no store": {"note.txt", func(c *amend.Change, _ string) {
+		"a name that is a path":   {"../note.txt", func(*cosign.Change, string) {}, nil},
+		"the manifest's own name": {"Manifest.yaml", func(*cosign.Change, string) {}, nil},
+		"no store": {"note.txt", func(c *cosign.Change, _ string) {
 			c.Store = func(bool) (*disk.Store, error) { return nil, failed }
 		}, failed},
-		"a directory in its place": {"note.txt", func(_ *amend.Change, dir string) { write(t, dir, home+"note.txt/x", nil) }, nil},
-		"the manifest is gone meanwhile": {"note.txt", func(c *amend.Change, dir string) {
+		"a directory in its place": {"note.txt", func(_ *cosign.Change, dir string) { write(t, dir, home+"note.txt/x", nil) }, nil},
+		"the manifest is gone meanwhile": {"note.txt", func(c *cosign.Change, dir string) {
 			check(t, c)
 			c.Verify.Progress = func(int64, int64) { os.Rename(filepath.Join(dir, at), filepath.Join(dir, "gone")) }
 		}, fs.ErrNotExist},

@@ -1,4 +1,4 @@
-package content_test
+package restore_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/lock/content"
 	"github.com/rye-build/rye/lock/drift"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/relock"
+	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
@@ -35,7 +35,7 @@ func locked(t *testing.T) *projecttest.Project {
 		t.Fatal(err)
 	}
 	defer batch.Close()
-	r := content.Request(t.Context(), l)
+	r := restore.Request(t.Context(), l)
 	r.Store = batch
 	made, err := relock.Make(t.Context(), r)
 	if err != nil {
@@ -51,7 +51,7 @@ func locked(t *testing.T) *projecttest.Project {
 func vendored(t *testing.T) *projecttest.Project {
 	t.Helper()
 	p := locked(t)
-	if _, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{}); err != nil {
+	if _, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -84,7 +84,7 @@ func TestDrift(t *testing.T) {
 	p := locked(t)
 	lines := func() (all []string) {
 		t.Helper()
-		found, err := content.Drift(t.Context(), p.Looked())
+		found, err := restore.Drift(t.Context(), p.Looked())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,19 +103,19 @@ func TestDrift(t *testing.T) {
 	if all := strings.Join(lines(), ", "); all != want {
 		t.Errorf("%s, want %s", all, want)
 	}
-	found, err := content.Drift(t.Context(), p.Looked(), projecttest.Note)
+	found, err := restore.Drift(t.Context(), p.Looked(), projecttest.Note)
 	if err != nil || len(found) != 1 || found[0].Kind != drift.Gone {
 		t.Errorf("%v, %v", found, err)
 	}
 
 	l := p.Looked()
 	link(t, p, ".ai")
-	if _, err := content.Drift(t.Context(), l); fault.CodeOf(err) != fault.Denied {
+	if _, err := restore.Drift(t.Context(), l); fault.CodeOf(err) != fault.Denied {
 		t.Error(err)
 	}
 	p.Remove("rye.lock")
 	p.Remove(".ai")
-	if _, err := content.Drift(t.Context(), p.Looked()); fault.CodeOf(err) != fault.NotLocked {
+	if _, err := restore.Drift(t.Context(), p.Looked()); fault.CodeOf(err) != fault.NotLocked {
 		t.Error(err)
 	}
 }
@@ -124,7 +124,7 @@ func TestDrift(t *testing.T) {
 func TestFetch(t *testing.T) {
 	ctx := t.Context()
 	p := vendored(t)
-	all, err := content.Fetch(ctx, p.Lock())
+	all, err := restore.Fetch(ctx, p.Lock())
 	if err != nil || all.Fetched != 0 || all.Objects == 0 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -132,33 +132,33 @@ func TestFetch(t *testing.T) {
 
 	p.ForgetStore()
 	p.Remove(projecttest.NoteFile)
-	if r, err := content.Fetch(ctx, p.Lock()); err != nil || r.Fetched != all.Objects || r.Objects != all.Objects {
+	if r, err := restore.Fetch(ctx, p.Lock()); err != nil || r.Fetched != all.Objects || r.Objects != all.Objects {
 		t.Errorf("%+v, %v; want %d objects", r, err, all.Objects)
 	}
 
 	// Damaged, it is an error only if the bytes are nowhere else.
 	damageNote(t, p)
 	p.ForgetStore()
-	if _, err := content.Fetch(ctx, p.Lock()); !errors.Is(err, cas.ErrDamaged) || fault.CodeOf(err) != fault.Integrity {
+	if _, err := restore.Fetch(ctx, p.Lock()); !errors.Is(err, cas.ErrDamaged) || fault.CodeOf(err) != fault.Integrity {
 		t.Error(err)
 	}
 	p.ForgetStore()
 	p.Write(projecttest.NoteFile, note)
-	if r, err := content.Fetch(ctx, p.Lock()); err != nil || r.Objects != all.Objects {
+	if r, err := restore.Fetch(ctx, p.Lock()); err != nil || r.Objects != all.Objects {
 		t.Errorf("%+v, %v", r, err)
 	}
 
 	// Of a vendor directory without files not even the directories of tools are known: the project has them.
 	p.ForgetStore()
 	p.Remove(pack)
-	if r, err := content.Fetch(ctx, p.Lock()); err != nil || r.Objects != all.Objects {
+	if r, err := restore.Fetch(ctx, p.Lock()); err != nil || r.Objects != all.Objects {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// Without the file the bytes are gone, and only git may have them.
 	p.ForgetStore()
 	p.Remove(vendorDir)
 	p.Remove(projecttest.NoteFile)
-	_, err = content.Fetch(ctx, p.Lock())
+	_, err = restore.Fetch(ctx, p.Lock())
 	if f := fault.Of(err); f.Code != fault.NotFound || len(f.Hint) != 2 || f.Hint[0] != fault.Command("git restore", p.At(projecttest.NoteFile)) {
 		t.Errorf("%v: %q", err, f.Hint)
 	}
@@ -171,11 +171,11 @@ func TestFetchInterrupted(t *testing.T) {
 	l := p.Lock()
 	ctx, cancel := context.WithCancel(t.Context())
 	l.Progress = func(int64) { cancel() }
-	r, err := content.Fetch(ctx, l)
+	r, err := restore.Fetch(ctx, l)
 	if !errors.Is(err, context.Canceled) || r.Fetched != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := content.Fetch(ctx, p.Lock()); !errors.Is(err, context.Canceled) {
+	if _, err := restore.Fetch(ctx, p.Lock()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -184,11 +184,11 @@ func TestFetchInterrupted(t *testing.T) {
 func TestTakeVendored(t *testing.T) {
 	p := vendored(t)
 	p.ForgetStore()
-	if err := content.TakeVendored(t.Context(), p.Lock()); err != nil {
+	if err := restore.TakeVendored(t.Context(), p.Lock()); err != nil {
 		t.Fatal(err)
 	}
 	p.Remove(vendorDir)
-	if r, err := content.Fetch(t.Context(), p.Lock()); err != nil || r.Fetched != 0 || r.Objects == 0 {
+	if r, err := restore.Fetch(t.Context(), p.Lock()); err != nil || r.Fetched != 0 || r.Objects == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -198,14 +198,14 @@ func TestVendorLink(t *testing.T) {
 	p := locked(t)
 	locks := map[string]*workspace.Lock{}
 	calls := map[string]func(l *workspace.Lock) error{
-		"fetch": func(l *workspace.Lock) error { _, err := content.Fetch(t.Context(), l); return err },
+		"fetch": func(l *workspace.Lock) error { _, err := restore.Fetch(t.Context(), l); return err },
 		"vendor": func(l *workspace.Lock) error {
-			_, err := content.Vendor(t.Context(), l, content.FetchResult{})
+			_, err := restore.Vendor(t.Context(), l, restore.FetchResult{})
 			return err
 		},
-		"check": func(l *workspace.Lock) error { _, err := content.CheckVendor(t.Context(), l); return err },
+		"check": func(l *workspace.Lock) error { _, err := restore.CheckVendor(t.Context(), l); return err },
 		"restore": func(l *workspace.Lock) error {
-			_, err := content.Restore(t.Context(), l, l.Old.Pins, false)
+			_, err := restore.Restore(t.Context(), l, l.Old.Pins, false)
 			return err
 		},
 	}
@@ -232,7 +232,7 @@ func TestCheckVendor(t *testing.T) {
 	p := locked(t)
 	check := func(code fault.Code, problem string) {
 		t.Helper()
-		r, err := content.CheckVendor(t.Context(), p.Unopened())
+		r, err := restore.CheckVendor(t.Context(), p.Unopened())
 		if err == nil && code == "" && len(r.Problems) == 0 && r.Checked && r.Objects > 0 {
 			return
 		}
@@ -242,7 +242,7 @@ func TestCheckVendor(t *testing.T) {
 		}
 	}
 	check(fault.NotFound, "")
-	if r, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{}); err != nil || r.Written != 1 || r.Removed != 0 {
+	if r, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); err != nil || r.Written != 1 || r.Removed != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	check("", "")
@@ -253,22 +253,22 @@ func TestCheckVendor(t *testing.T) {
 	check(fault.Integrity, ", which knowledge:acme/note needs")
 	p.Write(pack, good)
 	p.Write(vendorDir+"/notes.txt", "mine")
-	if r, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{}); err != nil || r.Written != 0 {
+	if r, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); err != nil || r.Written != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := content.CheckVendor(t.Context(), p.Unopened()); err != nil || len(r.Foreign) != 1 || r.Foreign[0] != p.At(vendorDir+"/notes.txt") {
+	if r, err := restore.CheckVendor(t.Context(), p.Unopened()); err != nil || len(r.Foreign) != 1 || r.Foreign[0] != p.At(vendorDir+"/notes.txt") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// Vendor replaces no directory, and needs all objects.
 	p.Remove(pack)
 	p.Write(pack+"/mine.txt", "mine")
-	_, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{})
+	_, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{})
 	if f := fault.Of(err); f.Code != fault.Integrity || !strings.HasPrefix(f.Hint[0], "mv ") || p.Read(pack+"/mine.txt") != "mine" {
 		t.Errorf("%v: %q", err, f.Hint)
 	}
 	p.Remove(vendorDir)
 	p.ForgetStore()
-	if _, err := content.Vendor(t.Context(), p.Lock(), content.FetchResult{}); fault.CodeOf(err) != fault.NotFound || p.Read(pack) != "" {
+	if _, err := restore.Vendor(t.Context(), p.Lock(), restore.FetchResult{}); fault.CodeOf(err) != fault.NotFound || p.Read(pack) != "" {
 		t.Error(err)
 	}
 }
@@ -277,10 +277,10 @@ func TestCheckVendor(t *testing.T) {
 func TestRestore(t *testing.T) {
 	p := locked(t)
 	note, tables := p.Read(projecttest.NoteFile), p.Read(projecttest.TablesFile)
-	restore := func(dry bool) *content.RestoreResult {
+	restore := func(dry bool) *restore.RestoreResult {
 		t.Helper()
 		l := p.Unopened()
-		r, err := content.Restore(t.Context(), l, l.Old.Pins, dry)
+		r, err := restore.Restore(t.Context(), l, l.Old.Pins, dry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +320,7 @@ func TestRestore(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.Home, ".ai", "policy.yaml"), []byte("rye: policy/2\nkeys: 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := content.Restore(t.Context(), l, l.Old.Pins, false)
+	r, err := restore.Restore(t.Context(), l, l.Old.Pins, false)
 	if err != nil || len(r.Files) != 1 || len(r.Left) != 0 || len(details) != 1 || p.Read(projecttest.NoteFile) != note {
 		t.Errorf("%+v, %v, %q", r, err, details)
 	}
@@ -353,7 +353,7 @@ func TestRestoreConfined(t *testing.T) {
 		outside := prepare(p)
 		before := p.Read(projecttest.NoteFile)
 		for _, dry := range []bool{true, false} {
-			if r, err := content.Restore(t.Context(), l, l.Old.Pins, dry); r != nil || fault.CodeOf(err) != fault.Denied {
+			if r, err := restore.Restore(t.Context(), l, l.Old.Pins, dry); r != nil || fault.CodeOf(err) != fault.Denied {
 				t.Errorf("%s, dry %v: %+v, %v", name, dry, r, err)
 			}
 		}
@@ -371,7 +371,7 @@ func TestRestoreAllOrNone(t *testing.T) {
 		p.Write(projecttest.TablesFile, "ROWS = [2]\n")
 		for _, dry := range []bool{true, false} {
 			l := p.Unopened()
-			if r, err := content.Restore(ctx, l, l.Old.Pins, dry); r != nil && len(r.Files) > 0 || !is(err) {
+			if r, err := restore.Restore(ctx, l, l.Old.Pins, dry); r != nil && len(r.Files) > 0 || !is(err) {
 				t.Errorf("%s, dry %v: %+v, %v", name, dry, r, err)
 			}
 		}
@@ -399,10 +399,10 @@ func TestRestoreAllOrNone(t *testing.T) {
 	}
 	p.Write(projecttest.NoteFile, "# Other\n")
 	l := p.Unopened()
-	if r, err := content.Restore(t.Context(), l, l.Old.Pins, true); err != nil || len(r.Files) != 1 {
+	if r, err := restore.Restore(t.Context(), l, l.Old.Pins, true); err != nil || len(r.Files) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := content.Restore(t.Context(), l, l.Old.Pins, false); err == nil || len(r.Files) > 0 || p.Read(projecttest.NoteFile) != "# Other\n" {
+	if r, err := restore.Restore(t.Context(), l, l.Old.Pins, false); err == nil || len(r.Files) > 0 || p.Read(projecttest.NoteFile) != "# Other\n" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -415,12 +415,12 @@ func TestOfBundle(t *testing.T) {
 		return b
 	}
 	l := &workspace.Lock{Old: &file.Lock{Bundles: []file.Bundle{from("acme/a", "../a"), from("acme/b", "../b")}}}
-	f := content.OfBundle(l, &source.Error{Where: "../b", Err: fs.ErrNotExist})
+	f := restore.OfBundle(l, &source.Error{Where: "../b", Err: fs.ErrNotExist})
 	if !strings.HasPrefix(f.Text, "bundle:acme/b@1.0.0: ") || len(f.Hint) != 1 || f.Hint[0] != "rye docs sources" {
 		t.Errorf("%q, %q", f.Text, f.Hint)
 	}
 	for _, err := range []error{&source.Error{Where: "../c", Err: fs.ErrNotExist}, &source.Error{ID: "acme/b", Where: "../b", Err: fs.ErrNotExist}} {
-		if f := content.OfBundle(l, err); strings.HasPrefix(f.Text, "bundle:") || len(f.Hint) > 0 && strings.HasPrefix(f.Hint[0], "rye add") {
+		if f := restore.OfBundle(l, err); strings.HasPrefix(f.Text, "bundle:") || len(f.Hint) > 0 && strings.HasPrefix(f.Hint[0], "rye add") {
 			t.Errorf("%q, %q", f.Text, f.Hint)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package amend changes the manifest of a bundle that exists: it adds signatures, and evidence.
-package amend
+// Package cosign changes the manifest of a bundle that exists: it adds signatures, and evidence.
+package cosign
 
 import (
 	"bytes"
