@@ -78,7 +78,7 @@ func scriptParams() testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": exitStatus, "damage": damage, "truncate": truncate,
-			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve, "registry": serveRegistry, "proxy": startProxy,
+			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restoreFile, "stamp": stamp, "admit": admit, "serve": serve, "registry": serveRegistry, "proxy": startProxy,
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
 			"asked": asked, "calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest, "take": take, "absent": absent,
 			"ran": ran, "thread": thread, "debase64": debase64, "pack": pack, "swap": swap, "pose": pose,
@@ -228,8 +228,8 @@ func admit(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// restore is "restore GLOB FILE": what matches becomes a copy of the file.
-func restore(ts *testscript.TestScript, neg bool, args []string) {
+// restoreFile is "restore GLOB FILE": what matches becomes a copy of the file.
+func restoreFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: restore GLOB FILE")
 	}
