@@ -14,9 +14,9 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/token"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -48,7 +48,7 @@ func job(ts *testscript.TestScript, neg bool, args []string) {
 	default:
 		ts.Fatalf("unknown job %q", what)
 	}
-	encode := func(t, parent *token.Token, k key.Private) string {
+	encode := func(t, parent *captoken.Token, k key.Private) string {
 		if parent != nil {
 			t.Parent, t.Depth = parent.ID, parent.Depth-1
 		}
@@ -56,12 +56,12 @@ func job(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		return text
 	}
-	first := token.New(top, "directive:acme/plan", set, may, 10, now, lasts)
+	first := captoken.New(top, "directive:acme/plan", set, may, 10, now, lasts)
 	texts := []string{encode(first, nil, own)}
-	texts = append(texts, encode(token.New(args[2], "directive:acme/talk", set, wide, 9, now, lasts), first, by))
+	texts = append(texts, encode(captoken.New(args[2], "directive:acme/talk", set, wide, 9, now, lasts), first, by))
 	switch args[0] {
 	case "long":
-		texts = slices.Concat(slices.Repeat(texts[:1], token.MaxChain), texts[1:])
+		texts = slices.Concat(slices.Repeat(texts[:1], captoken.MaxChain), texts[1:])
 	case "cut":
 		texts = texts[1:]
 	}

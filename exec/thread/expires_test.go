@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/ledger"
@@ -19,7 +20,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/exec/token"
 )
 
 // TestHandoffExpires: the tokens of a thread bound the one that goes on with its work, too.
@@ -97,10 +97,10 @@ func (w *world) below(lasts time.Duration) thread.Start {
 		w.engine.Ledger.Do(ctx, ledger.Open(top, "", 0, nil, now)))
 	k, err := w.engine.Session.Kernel()
 	must(w.t, err)
-	var none *token.Chain
-	texts, err := none.Give(k.Machine, token.New(top, ref.String(), w.engine.Session.Set(), caps, 5, now, lasts), token.New(id, ref.String(), w.engine.Session.Set(), caps, 4, now, lasts), now)
+	var none *captoken.Chain
+	texts, err := none.Give(k.Machine, captoken.New(top, ref.String(), w.engine.Session.Set(), caps, 5, now, lasts), captoken.New(id, ref.String(), w.engine.Session.Set(), caps, 4, now, lasts), now)
 	must(w.t, err)
-	chain, err := token.Take(texts, token.Use{Machine: k.Machine.Public(), Thread: id, Parent: top, Directive: ref.String(), Set: w.engine.Session.Set(), Now: now})
+	chain, err := captoken.Take(texts, captoken.Use{Machine: k.Machine.Public(), Thread: id, Parent: top, Directive: ref.String(), Set: w.engine.Session.Set(), Now: now})
 	must(w.t, err)
 	return thread.Start{ID: id, Above: &detach.Above{Parent: top, Most: limits.None(), Chain: chain}}
 }

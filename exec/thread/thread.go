@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/drive"
@@ -22,7 +23,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/exec/token"
 )
 
 // A thread is one run of a directive. Its loop asks one thing at a time.
@@ -30,9 +30,9 @@ type thread struct {
 	*Engine
 	*Start
 	id        string
-	chain     *token.Chain // of this process; nil if it has none
-	seat      *drive.Seat  // nil while a record is only compared
-	watch     *drive.Watch // nil too
+	chain     *captoken.Chain // of this process; nil if it has none
+	seat      *drive.Seat     // nil while a record is only compared
+	watch     *drive.Watch    // nil too
 	began     time.Time
 	plan      *plan.Plan
 	calls     *calls.Maker // that its model makes

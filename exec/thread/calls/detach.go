@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/registry"
-	"github.com/rye-build/rye/exec/token"
 )
 
 // A Background starts children in processes of their own.
@@ -19,7 +19,7 @@ type Background struct {
 	Registry registry.Registry
 	Dir      string // of the threads
 	Limits   *limits.Set
-	Chain    *token.Chain // of this process
+	Chain    *captoken.Chain // of this process
 	Now      func() time.Time
 }
 

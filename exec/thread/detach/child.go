@@ -12,9 +12,9 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/token"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -38,7 +38,7 @@ type Parent struct {
 	Set               cas.Digest
 	Grants            capability.Set
 	Limits            limits.Set
-	Chain             *token.Chain // of this process
+	Chain             *captoken.Chain // of this process
 	Machine           key.Private
 	Now               time.Time
 	Command           func(directive model.Ref) (proc.Command, error) // runs it for a job; nil: there is none
@@ -61,13 +61,13 @@ func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, 
 		return nil, fault.New(fault.Limit, "the thread has reached a limit: depth_exceeded").On("limit", "depth_exceeded")
 	}
 	lasts := min(p.Limits.Duration, forever)
-	own := token.New(p.Thread, p.Directive, p.Set, p.Grants, p.Limits.Depth, p.Now, lasts)
-	child := token.New(thread, directive.String(), p.Set, p.Grants, p.Limits.Depth-1, p.Now, lasts)
+	own := captoken.New(p.Thread, p.Directive, p.Set, p.Grants, p.Limits.Depth, p.Now, lasts)
+	child := captoken.New(thread, directive.String(), p.Set, p.Grants, p.Limits.Depth-1, p.Now, lasts)
 	if c.Tokens, err = p.Chain.Give(p.Machine, own, child, p.Now); err != nil {
 		return nil, err
 	}
-	if len(c.Tokens) > token.MaxChain {
-		return nil, fault.New(fault.TooDeep, "the thread can't start another process: its chain of tokens has %d already", token.MaxChain).On("thread", p.Thread)
+	if len(c.Tokens) > captoken.MaxChain {
+		return nil, fault.New(fault.TooDeep, "the thread can't start another process: its chain of tokens has %d already", captoken.MaxChain).On("thread", p.Thread)
 	}
 	c.Parent, c.Most = p.Thread, p.Limits
 	dir := filepath.Join(p.Dir, filepath.FromSlash(thread))
@@ -84,7 +84,7 @@ type Above struct {
 	Most   limits.Set
 	Part   int64
 	Chosen bool
-	Chain  *token.Chain
+	Chain  *captoken.Chain
 }
 
 // Bound lowers the limits of the thread to what the one above allows.
@@ -96,7 +96,7 @@ func (a *Above) Bound(l *limits.Set) {
 // Take verifies the tokens of a job with a child, and returns what the thread gets and its inputs.
 func (j *Job) Take(machine key.Public, directive model.Ref, set cas.Digest, now time.Time) (*Above, map[string]any, error) {
 	c := j.Child
-	chain, err := token.Take(c.Tokens, token.Use{Machine: machine, Thread: j.Thread, Parent: c.Parent, Directive: directive.String(), Set: set, Now: now})
+	chain, err := captoken.Take(c.Tokens, captoken.Use{Machine: machine, Thread: j.Thread, Parent: c.Parent, Directive: directive.String(), Set: set, Now: now})
 	if err != nil {
 		return nil, nil, err
 	}

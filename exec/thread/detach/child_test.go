@@ -15,10 +15,10 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/token"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
@@ -117,7 +117,7 @@ func TestChildRefused(t *testing.T) {
 		}, missing, ""},
 		"too deep":     {func(p *detach.Parent) { p.Limits.Depth = 0 }, nil, fault.Limit},
 		"a long name":  {func(p *detach.Parent) { p.Thread += string(make([]byte, 300)) }, nil, ""},
-		"a long chain": {func(p *detach.Parent) { p.Chain = chain(t, p, token.MaxChain) }, nil, fault.TooDeep},
+		"a long chain": {func(p *detach.Parent) { p.Chain = chain(t, p, captoken.MaxChain) }, nil, fault.TooDeep},
 		"its own error": {func(p *detach.Parent) {
 			p.Command = func(model.Ref) (proc.Command, error) { return command(t, "refuse"), nil }
 		}, nil, fault.Limit},
@@ -133,22 +133,22 @@ func TestChildRefused(t *testing.T) {
 		}
 	}
 	p := parent(t)
-	p.Chain = chain(t, p, token.MaxChain-1)
+	p.Chain = chain(t, p, captoken.MaxChain-1)
 	if _, err := p.Start(t.Context(), childID, step, &detach.Child{}); err != nil {
 		t.Errorf("the last that a chain may have: %v", err)
 	}
 }
 
 // chain returns a chain of n tokens, the last for the parent.
-func chain(t *testing.T, p *detach.Parent, n int) (c *token.Chain) {
+func chain(t *testing.T, p *detach.Parent, n int) (c *captoken.Chain) {
 	t.Helper()
 	for range n - 1 {
-		own := token.New(p.Thread, p.Directive, p.Set, p.Grants, 100, noon, time.Hour)
-		texts, err := c.Give(p.Machine, own, token.New(p.Thread, p.Directive, p.Set, p.Grants, 100, noon, time.Hour), noon)
+		own := captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, noon, time.Hour)
+		texts, err := c.Give(p.Machine, own, captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, noon, time.Hour), noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err = token.Take(texts, token.Use{Machine: p.Machine.Public(), Thread: p.Thread, Directive: p.Directive, Set: p.Set, Now: noon}); err != nil {
+		if c, err = captoken.Take(texts, captoken.Use{Machine: p.Machine.Public(), Thread: p.Thread, Directive: p.Directive, Set: p.Set, Now: noon}); err != nil {
 			t.Fatal(err)
 		}
 	}

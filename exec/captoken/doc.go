@@ -1,4 +1,4 @@
-// Package token hands what a thread may do to another process, in a form that this process can't widen.
+// Package captoken hands what a thread may do to another process, in a form that this process can't widen.
 //
 // Inside one process there are no tokens: the permissions are passed. A thread that runs in a process of its own
 // (async_exec) gets them as a chain of tokens, the first that of the thread at the top, each signed by the machine key.
@@ -35,4 +35,4 @@
 // A chain has at most 16 tokens. Each grants no more than the one before, doesn't outlast it, has a smaller depth, and the same
 // set and audience. The last is for the thread that begins: as a thread begins once, a token counts once. Setting the clock
 // neither ends nor prolongs a chain that was taken: its time runs by the monotonic clock.
-package token
+package captoken

@@ -1,4 +1,4 @@
-package token_test
+package captoken_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
-	"github.com/rye-build/rye/exec/token"
+	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
@@ -42,26 +42,26 @@ func set(t testing.TB, texts ...string) capability.Set {
 }
 
 // fixed makes a token's bytes depend on nothing but what it says.
-func fixed(t *token.Token, unique string) *token.Token {
+func fixed(t *captoken.Token, unique string) *captoken.Token {
 	t.Unique = unique
 	return t
 }
 
 // pair is a thread's token, and that of a child.
-func pair(t testing.TB) (own, below *token.Token) {
-	own = fixed(token.New(top, "directive:acme/plan", lock, set(t, "rye.execute.tool.acme.*", "rye.load.knowledge.*"), 10, noon, time.Hour), "aaaaaaaaaaaaaaaaaaaaaaaaaa")
-	below = fixed(token.New(child, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 5, noon, 30*time.Minute), "bbbbbbbbbbbbbbbbbbbbbbbbbb")
+func pair(t testing.TB) (own, below *captoken.Token) {
+	own = fixed(captoken.New(top, "directive:acme/plan", lock, set(t, "rye.execute.tool.acme.*", "rye.load.knowledge.*"), 10, noon, time.Hour), "aaaaaaaaaaaaaaaaaaaaaaaaaa")
+	below = fixed(captoken.New(child, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 5, noon, 30*time.Minute), "bbbbbbbbbbbbbbbbbbbbbbbbbb")
 	return own, below
 }
 
-func use() token.Use {
-	return token.Use{Machine: machine.Public(), Thread: child, Parent: top, Directive: "directive:acme/step", Set: lock, Now: noon.Add(time.Minute)}
+func use() captoken.Use {
+	return captoken.Use{Machine: machine.Public(), Thread: child, Parent: top, Directive: "directive:acme/step", Set: lock, Now: noon.Add(time.Minute)}
 }
 
 // TestVectors: tokens have the bytes that they had, and are taken.
 func TestVectors(t *testing.T) {
 	own, below := pair(t)
-	var none *token.Chain
+	var none *captoken.Chain
 	texts, err := none.Give(machine, own, below, noon)
 	must(t, err)
 	if len(texts) != 2 {
@@ -70,7 +70,7 @@ func TestVectors(t *testing.T) {
 	for i, name := range []string{"plan.token", "step.token"} {
 		goldentest.File(t, filepath.Join("testdata", name), []byte(texts[i]))
 	}
-	c, err := token.Take(texts, use())
+	c, err := captoken.Take(texts, use())
 	must(t, err)
 	if last := c.Last(); last.Thread != child || last.Depth != 5 || last.Grants.Strings()[0] != "execute:tool:acme/echo" || last.Parent != own.ID ||
 		!slices.Equal(c.Texts(), texts) || !last.Expires.Equal(noon.Add(30*time.Minute+time.Second)) {
@@ -81,20 +81,20 @@ func TestVectors(t *testing.T) {
 // TestTime: a chain counts up to its end, and setting the clock changes nothing once it was taken.
 func TestTime(t *testing.T) {
 	own, below := pair(t)
-	var none *token.Chain
+	var none *captoken.Chain
 	texts, err := none.Give(machine, own, below, noon)
 	must(t, err)
 	u := use()
 	u.Now = time.Now() // years after or before
-	if _, err := token.Take(texts, u); err == nil {
+	if _, err := captoken.Take(texts, u); err == nil {
 		t.Error("taken at another time")
 	}
 	now := time.Now()
-	own, below = token.New(top, "directive:acme/plan", lock, set(t), 10, now, time.Hour), token.New(child, "directive:acme/step", lock, set(t), 5, now, 10*time.Second)
+	own, below = captoken.New(top, "directive:acme/plan", lock, set(t), 10, now, time.Hour), captoken.New(child, "directive:acme/step", lock, set(t), 5, now, 10*time.Second)
 	texts, err = none.Give(machine, own, below, now)
 	must(t, err)
 	u.Now = now
-	c, err := token.Take(texts, u)
+	c, err := captoken.Take(texts, u)
 	must(t, err)
 	for after, ok := range map[time.Duration]bool{0: true, 9 * time.Second: true, 12 * time.Second: false, -time.Hour: true} {
 		if err := c.Check(now.Add(after)); (err == nil) != ok || err != nil && fault.CodeOf(err) != fault.Expired {
@@ -106,7 +106,7 @@ func TestTime(t *testing.T) {
 
 // TestRefused: what isn't exactly a chain for this thread is refused, with what is wrong.
 func TestRefused(t *testing.T) {
-	encode := func(k int, change func(*token.Token)) string {
+	encode := func(k int, change func(*captoken.Token)) string {
 		own, below := pair(t)
 		tk := own
 		if k > 0 {
@@ -127,11 +127,11 @@ func TestRefused(t *testing.T) {
 		return text
 	}
 	first, good := encode(0, nil), encode(1, nil)
-	now := func(at time.Time) func(*token.Use) { return func(u *token.Use) { u.Now = at } }
-	same := func(*token.Use) {}
+	now := func(at time.Time) func(*captoken.Use) { return func(u *captoken.Use) { u.Now = at } }
+	same := func(*captoken.Use) {}
 	for name, c := range map[string]struct {
 		texts []string
-		use   func(*token.Use)
+		use   func(*captoken.Use)
 		code  fault.Code
 		text  string
 	}{
@@ -139,18 +139,18 @@ func TestRefused(t *testing.T) {
 		"long":            {slices.Repeat([]string{first}, 17), same, fault.TooDeep, "at most 16"},
 		"expired":         {[]string{first, good}, now(noon.Add(31 * time.Minute)), fault.Expired, "has expired"},
 		"early":           {[]string{first, good}, now(noon.Add(-time.Second)), fault.Denied, "doesn't count before"},
-		"audience":        {[]string{encode(0, func(t *token.Token) { t.Audience = "web" }), good}, same, fault.Denied, ""},
-		"audiences":       {[]string{encode(0, func(t *token.Token) { t.Audience = "web"; t.Thread = child; t.Directive = "directive:acme/step" })}, func(u *token.Use) { u.Parent = "" }, fault.Denied, `is for "web"`},
-		"other thread":    {[]string{first, good}, func(u *token.Use) { u.Thread = "acme/step-1-zzzzz" }, fault.Denied, "is for the thread"},
-		"other directive": {[]string{first, good}, func(u *token.Use) { u.Directive = "directive:acme/other" }, fault.Denied, "directive:acme/other"},
-		"other parent":    {[]string{first, good}, func(u *token.Use) { u.Parent = "acme/plan-1-zzzzz" }, fault.Denied, "was not given by"},
-		"other set":       {[]string{first, good}, func(u *token.Use) { u.Set = cas.Sum([]byte("x")) }, fault.LockMismatch, "another lock"},
-		"no set":          {[]string{first, encode(1, func(t *token.Token) { t.Set = cas.Digest{} })}, func(u *token.Use) { u.Set = cas.Digest{} }, fault.Denied, "another lock or audience"},
-		"widened":         {[]string{first, encode(1, func(x *token.Token) { x.Grants = set(t, "rye.execute.tool.acme.echo", "rye.sign.*") })}, same, fault.Denied, "grants sign:*"},
-		"longer":          {[]string{first, encode(1, func(t *token.Token) { t.Expires = noon.Add(2 * time.Hour) })}, same, fault.Denied, "longer"},
-		"earlier":         {[]string{first, encode(1, func(t *token.Token) { t.NotBefore = noon.Add(-time.Hour) })}, same, fault.Denied, "longer"},
-		"deep":            {[]string{first, encode(1, func(t *token.Token) { t.Depth = 10 })}, same, fault.Denied, "levels"},
-		"re-parented":     {[]string{encode(0, func(t *token.Token) { t.Unique = "cccccccccccccccccccccccccc" }), good}, same, fault.Denied, "no chain"},
+		"audience":        {[]string{encode(0, func(t *captoken.Token) { t.Audience = "web" }), good}, same, fault.Denied, ""},
+		"audiences":       {[]string{encode(0, func(t *captoken.Token) { t.Audience = "web"; t.Thread = child; t.Directive = "directive:acme/step" })}, func(u *captoken.Use) { u.Parent = "" }, fault.Denied, `is for "web"`},
+		"other thread":    {[]string{first, good}, func(u *captoken.Use) { u.Thread = "acme/step-1-zzzzz" }, fault.Denied, "is for the thread"},
+		"other directive": {[]string{first, good}, func(u *captoken.Use) { u.Directive = "directive:acme/other" }, fault.Denied, "directive:acme/other"},
+		"other parent":    {[]string{first, good}, func(u *captoken.Use) { u.Parent = "acme/plan-1-zzzzz" }, fault.Denied, "was not given by"},
+		"other set":       {[]string{first, good}, func(u *captoken.Use) { u.Set = cas.Sum([]byte("x")) }, fault.LockMismatch, "another lock"},
+		"no set":          {[]string{first, encode(1, func(t *captoken.Token) { t.Set = cas.Digest{} })}, func(u *captoken.Use) { u.Set = cas.Digest{} }, fault.Denied, "another lock or audience"},
+		"widened":         {[]string{first, encode(1, func(x *captoken.Token) { x.Grants = set(t, "rye.execute.tool.acme.echo", "rye.sign.*") })}, same, fault.Denied, "grants sign:*"},
+		"longer":          {[]string{first, encode(1, func(t *captoken.Token) { t.Expires = noon.Add(2 * time.Hour) })}, same, fault.Denied, "longer"},
+		"earlier":         {[]string{first, encode(1, func(t *captoken.Token) { t.NotBefore = noon.Add(-time.Hour) })}, same, fault.Denied, "longer"},
+		"deep":            {[]string{first, encode(1, func(t *captoken.Token) { t.Depth = 10 })}, same, fault.Denied, "levels"},
+		"re-parented":     {[]string{encode(0, func(t *captoken.Token) { t.Unique = "cccccccccccccccccccccccccc" }), good}, same, fault.Denied, "no chain"},
 		"cut off":         {[]string{good}, same, fault.Denied, "has a parent"},
 		"the parent's":    {[]string{first}, same, fault.Denied, "is for the thread"},
 		"other machine":   {[]string{first, encode(9, nil)}, same, fault.UntrustedKey, "unknown keys"},
@@ -160,7 +160,7 @@ func TestRefused(t *testing.T) {
 	} {
 		u := use()
 		c.use(&u)
-		_, err := token.Take(c.texts, u)
+		_, err := captoken.Take(c.texts, u)
 		if err == nil || c.code != "" && fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
 		}
@@ -170,35 +170,35 @@ func TestRefused(t *testing.T) {
 // TestGive: a chain that is given on is never wider, longer or deeper than it was, and has at most 16 tokens.
 func TestGive(t *testing.T) {
 	own, below := pair(t)
-	var none *token.Chain
+	var none *captoken.Chain
 	texts, err := none.Give(machine, own, below, noon)
 	must(t, err)
 	u := use()
-	c, err := token.Take(texts, u)
+	c, err := captoken.Take(texts, u)
 	must(t, err)
-	self := token.New(child, "directive:acme/step", lock, below.Grants, 5, noon.Add(time.Minute), time.Hour)
-	next := token.New(top, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
+	self := captoken.New(child, "directive:acme/step", lock, below.Grants, 5, noon.Add(time.Minute), time.Hour)
+	next := captoken.New(top, "directive:acme/step", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
 	texts, err = c.Give(machine, self, next, noon)
 	must(t, err)
 	u.Thread, u.Parent = top, child
-	if c, err = token.Take(texts, u); err != nil || c.Last().Depth != 4 || c.Last().Expires.After(below.Expires) {
+	if c, err = captoken.Take(texts, u); err != nil || c.Last().Depth != 4 || c.Last().Expires.After(below.Expires) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	wider := token.New(top, "directive:acme/step", lock, set(t, "rye.*"), 3, noon.Add(time.Minute), time.Minute)
+	wider := captoken.New(top, "directive:acme/step", lock, set(t, "rye.*"), 3, noon.Add(time.Minute), time.Minute)
 	texts, err = c.Give(machine, self, wider, noon)
 	must(t, err)
 	u.Parent = ""
-	if _, err := token.Take(texts, u); fault.CodeOf(err) != fault.Denied {
+	if _, err := captoken.Take(texts, u); fault.CodeOf(err) != fault.Denied {
 		t.Errorf("wider: %v", err)
 	}
 	// A thread that runs in the process of another one has a token of its own below that.
-	inside := token.New("acme/mid-1795000002-b3c4d", "directive:acme/mid", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
-	c, err = token.Take(texts[:2], use())
+	inside := captoken.New("acme/mid-1795000002-b3c4d", "directive:acme/mid", lock, set(t, "rye.execute.tool.acme.echo"), 1000, noon.Add(time.Minute), 10*time.Hour)
+	c, err = captoken.Take(texts[:2], use())
 	must(t, err)
-	texts, err = c.Give(machine, inside, token.New(top, "directive:acme/step", lock, inside.Grants, 1000, noon.Add(time.Minute), 10*time.Hour), noon)
+	texts, err = c.Give(machine, inside, captoken.New(top, "directive:acme/step", lock, inside.Grants, 1000, noon.Add(time.Minute), 10*time.Hour), noon)
 	must(t, err)
 	u.Parent = inside.Thread
-	if c, err = token.Take(texts, u); err != nil || len(texts) != 4 || c.Last().Depth != 3 || c.Last().Expires.After(below.Expires) {
+	if c, err = captoken.Take(texts, u); err != nil || len(texts) != 4 || c.Last().Depth != 3 || c.Last().Expires.After(below.Expires) {
 		t.Errorf("%d tokens, %+v, %v", len(texts), c, err)
 	}
 }
@@ -206,11 +206,11 @@ func TestGive(t *testing.T) {
 // TestInvalid: a document that says something in a form that no token is written in is refused, and so is a token that would be.
 func TestInvalid(t *testing.T) {
 	own, below := pair(t)
-	var none *token.Chain
+	var none *captoken.Chain
 	texts, err := none.Give(machine, own, below, noon)
 	must(t, err)
 	line, body, _ := strings.Cut(texts[1], "\n")
-	if _, err := token.Parse([]byte(body)); err != nil {
+	if _, err := captoken.Parse([]byte(body)); err != nil {
 		t.Fatal(err)
 	}
 	zeros := "blake3:" + strings.Repeat("0", 64)
@@ -233,16 +233,16 @@ func TestInvalid(t *testing.T) {
 		if text == body {
 			t.Errorf("%s: nothing is replaced", name)
 		}
-		if _, err := token.Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "invalid token: ") {
+		if _, err := captoken.Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "invalid token: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	long := token.New(strings.Repeat("a", 301), "directive:acme/step", lock, below.Grants, 5, noon, time.Hour)
+	long := captoken.New(strings.Repeat("a", 301), "directive:acme/step", lock, below.Grants, 5, noon, time.Hour)
 	for name, give := range map[string]func() ([]string, error){
 		"the child's thread is too long":  func() ([]string, error) { return none.Give(machine, own, long, noon) },
 		"the parent's thread is too long": func() ([]string, error) { return none.Give(machine, long, below, noon) },
 		"no directive": func() ([]string, error) {
-			return none.Give(machine, token.New(top, "acme/plan", lock, own.Grants, 5, noon, time.Hour), below, noon)
+			return none.Give(machine, captoken.New(top, "acme/plan", lock, own.Grants, 5, noon, time.Hour), below, noon)
 		},
 	} {
 		if _, err := give(); err == nil {
@@ -254,7 +254,7 @@ func TestInvalid(t *testing.T) {
 // FuzzParse: a token that is read is written in the same bytes, and nothing makes Take panic.
 func FuzzParse(f *testing.F) {
 	own, below := pair(f)
-	var none *token.Chain
+	var none *captoken.Chain
 	texts, err := none.Give(machine, own, below, noon)
 	must(f, err)
 	for _, text := range texts {
@@ -264,8 +264,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("rye: \"token/2\"\n"))
 	f.Add([]byte(strings.Replace(texts[1][strings.Index(texts[1], "\n")+1:], "execute:tool:acme/echo", "rye.execute.tool.acme.echo", 1)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _ = token.Take([]string{texts[0], string(b)}, use())
-		tk, err := token.Parse(b)
+		_, _ = captoken.Take([]string{texts[0], string(b)}, use())
+		tk, err := captoken.Parse(b)
 		if err != nil {
 			return
 		}
