@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/exec"
-	"github.com/rye-build/rye/exec/primitive/resilient"
+	"github.com/rye-build/rye/exec/primitive/retry"
 	"github.com/rye-build/rye/exec/primitive/wasm"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
@@ -51,7 +51,7 @@ func TestKeptModule(t *testing.T) {
 	}
 	self := sandboxtest.Self(t)
 	module := &wasm.Wasm{Machine: sandboxtest.Machine(t), Self: []string{self, moduleWord}, Cache: filepath.Join(w.dir, "compiled")}
-	w.kernel.Primitives[id] = &resilient.Primitive{Inner: module}
+	w.kernel.Primitives[id] = &retry.Primitive{Inner: module}
 	t.Cleanup(func() { module.Close() })
 	w.put(map[string]string{
 		".ai/tools/acme/m/m.yaml":       tool("acme/m/m", "rye/core/runtimes/wasm_runtime"),

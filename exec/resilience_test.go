@@ -14,12 +14,12 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/primitive/resilient"
+	"github.com/rye-build/rye/exec/primitive/retry"
 )
 
 // around puts a resilient primitive around the probe.
-func (w *world) around() *resilient.Primitive {
-	p := &resilient.Primitive{Inner: w.probe, Rules: func(context.Context) (*classification.Rules, error) {
+func (w *world) around() *retry.Primitive {
+	p := &retry.Primitive{Inner: w.probe, Rules: func(context.Context) (*classification.Rules, error) {
 		v, _ := parse.YAML([]byte("patterns: []\ndefault: {category: transient, retryable: true, retry_policy: {type: fixed, delay: 0}}\n"), value.Pos{})
 		return classification.Read(v)
 	}}

@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/primitive/mcp"
-	"github.com/rye-build/rye/exec/primitive/resilient"
+	"github.com/rye-build/rye/exec/primitive/retry"
 	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/primitive/wasm"
@@ -36,7 +36,7 @@ func (s *Session) newKernel() (*exec.Kernel, error) {
 	w := s.w
 	k := &exec.Kernel{Primitives: s.primitives(), Now: s.w.Now, Own: s.o.Keys.owns(), Host: s.o.Host, Offline: s.w.Offline}
 	for id, p := range k.Primitives {
-		k.Primitives[id] = &resilient.Primitive{Inner: p, Rules: s.Rules}
+		k.Primitives[id] = &retry.Primitive{Inner: p, Rules: s.Rules}
 	}
 	if err := cmp.Or(w.State.Err, w.Cache.Err); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ import (
 	place "github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/primitive/resilient"
+	"github.com/rye-build/rye/exec/primitive/retry"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/lock/web/webtest"
@@ -32,7 +32,7 @@ import (
 // names lead, and a client that believes both. The server's own address counts as public, unless a test says otherwise.
 type world struct {
 	*Client
-	again       *resilient.Primitive // tries again what fails
+	again       *retry.Primitive // tries again what fails
 	names       webtest.Names
 	http, https string // ports
 	// hosts are those that are granted beside the names in example; all is all of the network.
@@ -84,7 +84,7 @@ func newWorld(t testing.TB, handle http.HandlerFunc) *world {
 			return ranges(ip)
 		},
 	}
-	w.again = &resilient.Primitive{Inner: w.Client, Rules: library, Sleep: func(ctx context.Context, d time.Duration) error {
+	w.again = &retry.Primitive{Inner: w.Client, Rules: library, Sleep: func(ctx context.Context, d time.Duration) error {
 		w.waited = append(w.waited, d)
 		return ctx.Err()
 	}}

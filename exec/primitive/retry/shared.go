@@ -1,4 +1,4 @@
-package resilient
+package retry
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-// Package resilient wraps any primitive so that an action survives failures of the service it calls: a cache, a circuit
+// Package retry wraps any primitive so that an action survives failures of the service it calls: a cache, a circuit
 // breaker, a rate limit, retries, a timeout for each try, and a fallback value.
 //
 //	p := &resilient.Primitive{Inner: inner, Rules: rules}
@@ -48,4 +48,4 @@
 //
 // The classification sees a failure as {status_code, error: {type, code, message}, exit, signal, cancelled}, as far as known.
 // A timeout is a TimeoutError.
-package resilient
+package retry
