@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 )
 
 // Here runs an action in this process, without a sandbox, as the guest would.
@@ -19,7 +19,7 @@ func Here(a *primitive.Action, errs io.Writer) (*primitive.Result, error) {
 // resultOf returns the result of a guest that answers with a value.
 func resultOf(text []byte) *primitive.Result {
 	r := new(primitive.Result)
-	result(r, &guest.End{Kind: guest.Value, Text: text})
+	result(r, &worker.End{Kind: worker.Value, Text: text})
 	return r
 }
 

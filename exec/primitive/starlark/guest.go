@@ -18,7 +18,7 @@ import (
 	star "go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -63,13 +63,13 @@ func (a *end) bytes() []byte {
 // returns the exit status. It limits the memory of the whole process.
 func Guest(in io.Reader, out io.Writer) int {
 	debug.SetMaxStack(maxStack)
-	w := guest.NewWriter(out)
+	w := worker.NewWriter(out)
 	for first := true; ; first = false {
 		r := new(request)
-		if err := guest.Read(in, r); !first && errors.Is(err, io.EOF) {
+		if err := worker.Read(in, r); !first && errors.Is(err, io.EOF) {
 			return 0
 		} else if err != nil {
-			w.Frame(guest.Refused, guest.Cut(err.Error()))
+			w.Frame(worker.Refused, worker.Cut(err.Error()))
 			return 2
 		}
 		if r.serve(w) != nil {
@@ -79,22 +79,22 @@ func Guest(in io.Reader, out io.Writer) int {
 }
 
 // serve runs a request. Nothing of it is left for the next one: every program has modules and a thread of its own.
-func (r *request) serve(w *guest.Writer) error {
+func (r *request) serve(w *worker.Writer) error {
 	debug.SetMemoryLimit(r.Memory / 4 * 3)
 	var ended atomic.Bool // by the answer, or else by the watch
-	go guest.WatchMemory(func() bool { return !ended.Load() }, r.Memory/8*7, func() {
+	go worker.WatchMemory(func() bool { return !ended.Load() }, r.Memory/8*7, func() {
 		if ended.Swap(true) {
 			return
 		}
 		// The interpreter can't be asked: it may be inside one operation that takes all memory.
-		w.Frame(guest.Value, (&end{ended: "memory"}).bytes())
+		w.Frame(worker.Value, (&end{ended: "memory"}).bytes())
 		syscall.Exit(1)
 	})
-	answer := r.run(w.Stream(guest.Err)).bytes()
+	answer := r.run(w.Stream(worker.Err)).bytes()
 	if ended.Swap(true) {
 		select {} // the process ends: a second answer would be taken for that of the next call
 	}
-	return w.Last(guest.Value, answer)
+	return w.Last(worker.Value, answer)
 }
 
 // options is the language as specified, with sets, and with if and for outside of functions. There is no while and no

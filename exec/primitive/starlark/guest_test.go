@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 )
 
 // inProcess runs the guest in this process, and restores the limits that it sets for all of it.
@@ -67,14 +67,14 @@ func TestGuest(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		status := inProcess(asking(t, test.text, test.params), &out)
-		used := frame(guest.Used, strings.Repeat("x", 16))
+		used := frame(worker.Used, strings.Repeat("x", 16))
 		before, after, _ := strings.Cut(out.String(), used[:5])
-		if got, want := before+after[min(16, len(after)):], frame(guest.Err, test.errs)+frame(guest.Value, test.out); status != 0 || got != want {
+		if got, want := before+after[min(16, len(after)):], frame(worker.Err, test.errs)+frame(worker.Value, test.out); status != 0 || got != want {
 			t.Errorf("%s: status %d, %q; want %q", test.text, status, got, want)
 		}
 	}
 	var out bytes.Buffer
-	if status := inProcess(strings.NewReader("\x00\x00\x00\x01{"), &out); status != 2 || out.Bytes()[0] != guest.Refused {
+	if status := inProcess(strings.NewReader("\x00\x00\x00\x01{"), &out); status != 2 || out.Bytes()[0] != worker.Refused {
 		t.Errorf("half a request: %d, %q", status, out.String())
 	}
 	if status := inProcess(asking(t, "def main(p):\n    pass\n", "{}"), closed{}); status != 2 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
@@ -15,7 +15,7 @@ import (
 //
 // Nothing is kept of who may write, since what was written counts for the whole life of a guest. Nor where something is hidden
 // in what may be read: what is beside it is granted as it stands there when the guest begins.
-func shared(a *primitive.Action, c *guest.Call) string {
+func shared(a *primitive.Action, c *worker.Call) string {
 	if a.Scratch == "" || len(a.Files.Write) > 0 || !inside(a.Dir, a.Scratch) ||
 		slices.ContainsFunc(c.Sandbox.Write, func(at string) bool { return !inside(at, a.Scratch) }) {
 		return ""

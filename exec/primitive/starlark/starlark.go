@@ -11,7 +11,7 @@ import (
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/answer"
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -22,12 +22,12 @@ type Starlark struct {
 	Self    []string // an absolute path and arguments that start this binary so that it calls Guest
 
 	once sync.Once
-	kept *guest.Pool
+	kept *worker.Pool
 }
 
 // pool keeps guests.
-func (s *Starlark) pool() *guest.Pool {
-	s.once.Do(func() { s.kept = &guest.Pool{Host: guest.Host{Machine: s.Machine, Self: s.Self, Env: guestEnv}} })
+func (s *Starlark) pool() *worker.Pool {
+	s.once.Do(func() { s.kept = &worker.Pool{Host: worker.Host{Machine: s.Machine, Self: s.Self, Env: guestEnv}} })
 	return s.kept
 }
 
@@ -54,10 +54,10 @@ func (s *Starlark) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 	output := answer.New(to, stop)
 	spec := a.Sandbox
 	spec.Limits.Wall = a.Wall()
-	call := guest.Call{Sandbox: spec, Request: r, Dir: filepath.Dir(r.File), Out: output.Stdout(), Errs: output.Stderr(), Stop: stop}
-	var end *guest.End
+	call := worker.Call{Sandbox: spec, Request: r, Dir: filepath.Dir(r.File), Out: output.Stdout(), Errs: output.Stderr(), Stop: stop}
+	var end *worker.End
 	if key := shared(a, &call); key != "" {
-		end, err = s.pool().Run(inner, call, key, func(e *guest.End) bool { return !limited(e) })
+		end, err = s.pool().Run(inner, call, key, func(e *worker.End) bool { return !limited(e) })
 	} else {
 		end, err = s.pool().Host.Run(inner, call)
 	}
@@ -123,21 +123,21 @@ func whole(v any) uint64 {
 }
 
 // endOf reads how a script has ended.
-func endOf(end *guest.End) map[string]any {
+func endOf(end *worker.End) map[string]any {
 	answered, _ := jcs.Parse(end.Text)
 	object, _ := answered.(map[string]any)
 	return object
 }
 
 // limited reports whether a limit has ended a script, or nothing is known of its end.
-func limited(end *guest.End) bool {
+func limited(end *worker.End) bool {
 	object := endOf(end)
 	ended, _ := object["ended"].(string)
 	return object == nil || ended != "" || end.Ended != ""
 }
 
 // result makes the result of the script out of the guest's.
-func result(r *primitive.Result, end *guest.End) {
+func result(r *primitive.Result, end *worker.End) {
 	r.Value = nil
 	object := endOf(end)
 	value, has := object["value"]

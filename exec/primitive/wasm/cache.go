@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/primitive/answer"
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
@@ -29,7 +29,7 @@ const engine = "wazero/v1.12.0"
 
 // compiled makes sure that the compiled module is in the cache, and adds that to the plan. It returns what compiling took; nil if
 // nothing. Without a cache, the guest compiles the module itself.
-func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func()) (*guest.End, error) {
+func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func()) (*worker.End, error) {
 	key, err := w.keyOf(p.Module)
 	if err != nil || w.Cache == "" {
 		return nil, err
@@ -51,7 +51,7 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func(
 	s.Read, s.Write = []string{p.Module}, []string{making}
 	s.Limits.Written = 0 // the tool's limit doesn't apply to the compiler
 	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "", answer.New(nil, nil), stop, "", nil)
-	if err != nil || e.Ended != "" || e.Kind != guest.Exit {
+	if err != nil || e.Ended != "" || e.Kind != worker.Exit {
 		return e, err
 	}
 	w.forget(MaxKept)

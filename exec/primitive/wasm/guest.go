@@ -22,24 +22,24 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 )
 
 // Guest is the main function of the guest: it reads a plan from in, runs it, answers to out, and returns the exit status. A guest
 // that is kept does so again with the next plan.
 func Guest(in io.Reader, out io.Writer) int {
-	ctx, w, e := context.Background(), guest.NewWriter(out), new(ready)
+	ctx, w, e := context.Background(), worker.NewWriter(out), new(ready)
 	defer e.close(ctx)
 	for calls := 1; ; calls++ {
 		p := new(plan)
-		err := guest.Read(in, p)
+		err := worker.Read(in, p)
 		if calls > 1 && errors.Is(err, io.EOF) {
 			return 0
 		}
 		if err == nil {
 			err = p.run(ctx, e, in, w)
 		}
-		kind, text := byte(guest.Exit), []byte{0, 0, 0, 0}
+		kind, text := byte(worker.Exit), []byte{0, 0, 0, 0}
 		exit, exited := errors.AsType[*sys.ExitError](err)
 		trapped, began := errors.AsType[*trap](err)
 		switch {
@@ -47,9 +47,9 @@ func Guest(in io.Reader, out io.Writer) int {
 		case exited:
 			text = binary.BigEndian.AppendUint32(nil, exit.ExitCode())
 		case began:
-			kind, text = guest.Trap, guest.Cut(trapped.Error())
+			kind, text = worker.Trap, worker.Cut(trapped.Error())
 		default:
-			kind, text = guest.Refused, guest.Cut(err.Error())
+			kind, text = worker.Refused, worker.Cut(err.Error())
 		}
 		write := w.Frame
 		if p.Kept {
@@ -58,7 +58,7 @@ func Guest(in io.Reader, out io.Writer) int {
 		if write(kind, text) != nil {
 			return 1
 		}
-		if !p.Kept || kind != guest.Exit {
+		if !p.Kept || kind != worker.Exit {
 			return 0
 		}
 		e.last.close(ctx)
@@ -102,7 +102,7 @@ func (i *instance) close(ctx context.Context) {
 }
 
 // instance makes an instance for a later plan like p, whose files are opened then; nil if that is impossible.
-func (e *ready) instance(ctx context.Context, p *plan, w *guest.Writer) *instance {
+func (e *ready) instance(ctx context.Context, p *plan, w *worker.Writer) *instance {
 	i := &instance{plan: p, view: newView(p)}
 	i.view.close()
 	if e.starts || e.instantiate(ctx, i, w) != nil {
@@ -126,8 +126,8 @@ func (e *ready) take(ctx context.Context, p *plan) *instance {
 }
 
 // instantiate gives an instance its module and its memory.
-func (e *ready) instantiate(ctx context.Context, i *instance, w *guest.Writer) (err error) {
-	config := i.plan.config(i.view).WithStdin(i).WithStdout(w.Stream(guest.Out)).WithStderr(w.Stream(guest.Err))
+func (e *ready) instantiate(ctx context.Context, i *instance, w *worker.Writer) (err error) {
+	config := i.plan.config(i.view).WithStdin(i).WithStdout(w.Stream(worker.Out)).WithStderr(w.Stream(worker.Err))
 	i.module, err = e.runtime.InstantiateModule(e.memory.reserving(ctx), e.compiled, config)
 	return err
 }
@@ -135,7 +135,7 @@ func (e *ready) instantiate(ctx context.Context, i *instance, w *guest.Writer) (
 func (e *ready) close(ctx context.Context) { _ = closed(ctx, e.runtime) }
 
 // run runs a plan. All plans of a guest are about the same module.
-func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *guest.Writer) error {
+func (p *plan) run(ctx context.Context, e *ready, in io.Reader, w *worker.Writer) error {
 	if e.compiled == nil {
 		module, err := os.ReadFile(p.Module)
 		if err != nil {

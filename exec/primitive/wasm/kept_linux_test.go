@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
@@ -79,7 +79,7 @@ func TestKept(t *testing.T) {
 // other arguments.
 func TestAhead(t *testing.T) {
 	project, e, out := sandboxtest.Dir(t), new(ready), new(bytes.Buffer)
-	w := guest.NewWriter(out)
+	w := worker.NewWriter(out)
 	ctx := context.Background()
 	defer e.close(ctx)
 	var ahead *instance
@@ -185,7 +185,7 @@ func TestMemoryAgain(t *testing.T) {
 		}
 		var last *reserved
 		for i := range 4 {
-			if err := (&plan{Module: at, Name: "m", Pages: 1000, Kept: true}).run(ctx, e, nil, guest.NewWriter(io.Discard)); err != nil {
+			if err := (&plan{Module: at, Name: "m", Pages: 1000, Kept: true}).run(ctx, e, nil, worker.NewWriter(io.Discard)); err != nil {
 				t.Fatalf("%s, call %d: %v", name, i, err)
 			}
 			e.last.close(ctx)

@@ -17,7 +17,7 @@ import (
 	experimentalsys "github.com/tetratelabs/wazero/experimental/sys"
 
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 )
 
@@ -66,11 +66,11 @@ func here(t testing.TB, a *primitive.Action) (out string, status uint32) {
 	}
 	code, frames := answers(t, p, input)
 	last := frames[len(frames)-1]
-	if code != 0 || last[0] != guest.Exit {
+	if code != 0 || last[0] != worker.Exit {
 		t.Fatalf("status %d, %q", code, last)
 	}
 	for _, f := range frames {
-		if f[0] == guest.Out {
+		if f[0] == worker.Out {
 			out += f[1:]
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/answer"
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
@@ -40,17 +40,17 @@ type Wasm struct {
 
 	making materialise.Keys
 	once   sync.Once
-	kept   *guest.Pool
+	kept   *worker.Pool
 
 	mu      sync.Mutex
 	modules map[string]module // by path
 }
 
-func (w *Wasm) host() guest.Host { return guest.Host{Machine: w.Machine, Self: w.Self} }
+func (w *Wasm) host() worker.Host { return worker.Host{Machine: w.Machine, Self: w.Self} }
 
 // pool keeps guests.
-func (w *Wasm) pool() *guest.Pool {
-	w.once.Do(func() { w.kept = &guest.Pool{Host: w.host()} })
+func (w *Wasm) pool() *worker.Pool {
+	w.once.Do(func() { w.kept = &worker.Pool{Host: w.host()} })
 	return w.kept
 }
 
@@ -69,7 +69,7 @@ type held struct {
 	plan  *plan
 	input string
 	key   string
-	guest *guest.Taken
+	guest *worker.Taken
 }
 
 // Take implements primitive.Keeper. The module's path has the digest of all files of the chain in it, and these were compared
@@ -123,7 +123,7 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 	if err != nil {
 		return nil, err
 	}
-	if compiled != nil && (compiled.Ended != "" || compiled.Kind != guest.Exit) {
+	if compiled != nil && (compiled.Ended != "" || compiled.Kind != worker.Exit) {
 		r := answer.New(nil, nil).Result(&compiled.Outcome)
 		r.Failed, r.Failure = true, cmp.Or(failure(compiled), "the module was being compiled")
 		return r, nil
@@ -151,7 +151,7 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 }
 
 // result is how a module ended.
-func result(output *answer.Answer, e *guest.End) *primitive.Result {
+func result(output *answer.Answer, e *worker.End) *primitive.Result {
 	r := output.Result(&e.Outcome)
 	if why := failure(e); why != "" && r.Ended == "" {
 		r.Failed, r.Failure = true, why
@@ -189,11 +189,11 @@ func shared(a *primitive.Action, s sandbox.Spec, p *plan) string {
 
 // guest runs a plan in a guest, with the exit status of the module in its End. With a key the guest may be one that is kept: it
 // takes another call after a module that ended by itself.
-func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(), key string, taken *guest.Taken) (e *guest.End, err error) {
-	c := guest.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop, Taken: taken}
+func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string, output *answer.Answer, stop func(), key string, taken *worker.Taken) (e *worker.End, err error) {
+	c := worker.Call{Sandbox: s, Request: p, Input: input, Out: output.Stdout(), Errs: output.Stderr(), Stop: stop, Taken: taken}
 	if key != "" {
 		p.Kept, p.Input, c.Input = true, []byte(input), ""
-		e, err = w.pool().Run(ctx, c, key, func(e *guest.End) bool { return e.Kind == guest.Exit && e.Ended == "" })
+		e, err = w.pool().Run(ctx, c, key, func(e *worker.End) bool { return e.Kind == worker.Exit && e.Ended == "" })
 	} else {
 		host := w.host()
 		e, err = host.Run(ctx, c)
@@ -202,24 +202,24 @@ func (w *Wasm) guest(ctx context.Context, s sandbox.Spec, p *plan, input string,
 		return nil, fmt.Errorf("can't run %q: %w", filepath.Base(p.Module), err)
 	}
 	switch {
-	case e.Kind == guest.Exit:
+	case e.Kind == worker.Exit:
 		e.Exit.Code, e.Exit.Signal = int(binary.BigEndian.Uint32(e.Text)), ""
-	case e.Kind == guest.Trap, e.Broken != "":
+	case e.Kind == worker.Trap, e.Broken != "":
 		e.Exit.Code = -1
 	}
 	return e, nil
 }
 
 // failure returns why a module didn't end by itself; "" if it did, or if a limit ended it.
-func failure(e *guest.End) string {
-	if e.Kind == guest.Trap {
+func failure(e *worker.End) string {
+	if e.Kind == worker.Trap {
 		return string(e.Text)
 	}
 	return e.Broken
 }
 
 // rest returns the time that is left after compiling.
-func rest(l sandbox.Limits, compiled *guest.End) sandbox.Limits {
+func rest(l sandbox.Limits, compiled *worker.End) sandbox.Limits {
 	if compiled == nil {
 		return l
 	}

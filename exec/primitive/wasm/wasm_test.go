@@ -15,8 +15,8 @@ import (
 
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -157,7 +157,7 @@ func wrong() map[string]func(testing.TB) *primitive.Action {
 		"a root that is no whole path":  with("root", "somewhere"),
 		"a root that isn't a clean one": with("root", "/tmp/../tmp"),
 		"too many arguments": func(t testing.TB) *primitive.Action {
-			return with("args", []any{strings.Repeat("x", guest.MaxRequest)})(t)
+			return with("args", []any{strings.Repeat("x", worker.MaxRequest)})(t)
 		},
 	}
 }
@@ -371,14 +371,14 @@ func TestGuest(t *testing.T) {
 		kind byte
 		text string
 	}{
-		"status":   {action(t, "", "say", "", "", "7"), guest.Exit, "\x00\x00\x00\x07"},
-		"trap":     {of(build(nil, []byte{0x00, opEnd}))(t), guest.Trap, "unreachable"},
-		"nothing":  {of(nil)(t), guest.Refused, "magic"},
-		"ends":     {of(build(nil, []byte{opEnd}))(t), guest.Exit, "\x00\x00\x00\x00"},
-		"no start": {of(build(nil, nil))(t), guest.Refused, "no function _start"},
-		"import":   {of(build([]string{"env"}, []byte{opEnd}))(t), guest.Refused, `imports "f" from "env"`},
-		"pure":     {func() *primitive.Action { a := action(t, "", "time"); a.Pure = true; return a }(), guest.Exit, ""},
-		"panic":    {action(t, "", "panic"), guest.Exit, "\x00\x00\x00\x02"},
+		"status":   {action(t, "", "say", "", "", "7"), worker.Exit, "\x00\x00\x00\x07"},
+		"trap":     {of(build(nil, []byte{0x00, opEnd}))(t), worker.Trap, "unreachable"},
+		"nothing":  {of(nil)(t), worker.Refused, "magic"},
+		"ends":     {of(build(nil, []byte{opEnd}))(t), worker.Exit, "\x00\x00\x00\x00"},
+		"no start": {of(build(nil, nil))(t), worker.Refused, "no function _start"},
+		"import":   {of(build([]string{"env"}, []byte{opEnd}))(t), worker.Refused, `imports "f" from "env"`},
+		"pure":     {func() *primitive.Action { a := action(t, "", "time"); a.Pure = true; return a }(), worker.Exit, ""},
+		"panic":    {action(t, "", "panic"), worker.Exit, "\x00\x00\x00\x02"},
 	} {
 		c.a.Config["env"] = map[string]any{"A": "x"}
 		p, _, err := planOf(c.a)
@@ -397,14 +397,14 @@ func TestGuest(t *testing.T) {
 		}
 		if name == "nothing" {
 			p.Make, p.Cache = true, sandboxtest.Dir(t)
-			if status, kind, text := answerTo(t, p); status != 0 || kind != guest.Refused {
+			if status, kind, text := answerTo(t, p); status != 0 || kind != worker.Refused {
 				t.Errorf("status %d, %c %q", status, kind, text)
 			}
 		}
 	}
 	for _, plan := range []string{"", "\x00\x00\x00\x02{", "\xff\xff\xff\xff{}", "\x00\x00\x00\x02[]", "\x00\x00\x00\x02{}"} {
 		out := new(bytes.Buffer)
-		if Guest(strings.NewReader(plan), out) != 0 || out.Len() == 0 || out.Bytes()[0] != guest.Refused {
+		if Guest(strings.NewReader(plan), out) != 0 || out.Len() == 0 || out.Bytes()[0] != worker.Refused {
 			t.Errorf("plan %q: %q", plan, out)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	star "go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 
-	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/exec/primitive/starlark"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -98,7 +98,7 @@ func (b *busy) wait() bool {
 // operation that takes all of it.
 func (c *child) watch(memory int64) {
 	debug.SetMemoryLimit(memory / 4 * 3)
-	go guest.WatchMemory(c.computing.wait, memory/8*7, func() {
+	go worker.WatchMemory(c.computing.wait, memory/8*7, func() {
 		c.send(&frame{End: &end{Ended: "memory"}})
 		syscall.Exit(1)
 	})
@@ -157,7 +157,7 @@ func (r *run) run(config json.RawMessage) {
 			e.Reason = err.Error()
 		}
 	}
-	e.Reason = strings.ToValidUTF8(string(guest.Cut(e.Reason)), "\ufffd")
+	e.Reason = strings.ToValidUTF8(string(worker.Cut(e.Reason)), "\ufffd")
 	r.mu.Lock()
 	delete(r.running, r.id)
 	r.mu.Unlock()
@@ -283,5 +283,5 @@ func (r *run) ask(name string, args map[string]any) (star.Value, error) {
 type printer struct{ *run }
 
 func (p printer) Write(b []byte) (int, error) {
-	return len(b), p.send(&frame{Loop: p.id, Print: strings.ToValidUTF8(strings.TrimSuffix(string(guest.Cut(string(b))), "\n"), "\ufffd")})
+	return len(b), p.send(&frame{Loop: p.id, Print: strings.ToValidUTF8(strings.TrimSuffix(string(worker.Cut(string(b))), "\n"), "\ufffd")})
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/primitive/guest"
+	"github.com/rye-build/rye/exec/primitive/worker"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -182,7 +182,7 @@ func (h *Host) start(l *Loop) (*process, error) {
 			Stdin: in, Stdout: answers, Stderr: complaint,
 		})
 		p.mu.Lock()
-		p.memory = p.memory || guest.OutOfMemory(complaint.String())
+		p.memory = p.memory || worker.OutOfMemory(complaint.String())
 		p.mu.Unlock()
 		in.Close()
 		answers.Close()

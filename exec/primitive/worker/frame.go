@@ -1,4 +1,4 @@
-package guest
+package worker
 
 import (
 	"encoding/binary"

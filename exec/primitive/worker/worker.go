@@ -1,4 +1,4 @@
-// Package guest runs an interpreter of a tool's code in a child of this process: this binary, started again in the sandbox of
+// Package worker runs an interpreter of a tool's code in a child of this process: this binary, started again in the sandbox of
 // the call. Code that breaks out of the interpreter is then confined as any other program is.
 //
 // # The conversation
@@ -15,7 +15,7 @@
 // A frame of 'x', 'v', 't' or 'n' ends the conversation. A child that is kept (Pool) then reads the next request, and tells what
 // it has used before it ends one. What the child writes to its standard error is the interpreter's
 // own and explains why there was no such frame.
-package guest
+package worker
 
 import (
 	"bytes"
