@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/demos"
 	"github.com/rye-build/rye/cmd/rye/exchange"
+	"github.com/rye-build/rye/cmd/rye/explain"
 	"github.com/rye-build/rye/cmd/rye/functions"
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/locks"
@@ -25,11 +26,10 @@ import (
 	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/cmd/rye/upkeeps"
-	"github.com/rye-build/rye/cmd/rye/whys"
 )
 
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
 	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),
-		locks.Commands(), whys.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
+		locks.Commands(), explain.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
 }

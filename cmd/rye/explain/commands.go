@@ -1,4 +1,4 @@
-package whys
+package explain
 
 import "github.com/rye-build/rye/cmd/rye/cli"
 

@@ -1,4 +1,4 @@
-package whys
+package explain
 
 import (
 	"cmp"

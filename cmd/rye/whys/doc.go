@@ -1,2 +1,0 @@
-// Package whys has the commands that explain a lock: why, tree and licences.
-package whys
