@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/exchange"
 	"github.com/rye-build/rye/cmd/rye/explain"
 	"github.com/rye-build/rye/cmd/rye/functions"
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/operations"
@@ -21,7 +22,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/cmd/rye/serves"
 	"github.com/rye-build/rye/cmd/rye/signs"
-	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -30,6 +30,6 @@ import (
 
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
-	return slices.Concat(demos.Commands(), starts.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),
+	return slices.Concat(demos.Commands(), initcmd.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),
 		locks.Commands(), explain.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
 }

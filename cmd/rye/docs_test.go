@@ -10,13 +10,13 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/starts"
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 )
 
 // What the documentation, the README and the help texts show of rye is a command line that rye takes: every command,
 // flag and number of arguments.
 func TestShownCommands(t *testing.T) {
-	topics, err := starts.DocTopics(t.Context())
+	topics, err := initcmd.DocTopics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestShownCommands(t *testing.T) {
 
 // TestDesignPage: every package that rye docs design names is there, and explains itself.
 func TestDesignPage(t *testing.T) {
-	topics, err := starts.DocTopics(t.Context())
+	topics, err := initcmd.DocTopics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

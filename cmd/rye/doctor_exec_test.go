@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -28,7 +28,7 @@ func TestOffered(t *testing.T) {
 		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace}, places.StatusWarn, "Tools of others need namespace"},
 		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, places.StatusFail, "Everything needs none, so nothing is run here"},
 	} {
-		f := starts.Offered(c.offers, c.asked)
+		f := initcmd.Offered(c.offers, c.asked)
 		if f.Status != c.status || !strings.Contains(f.Detail, c.say) {
 			t.Errorf("%s: %s %q, want %s with %q", c.name, f.Status, f.Detail, c.status, c.say)
 		}

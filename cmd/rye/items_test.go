@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 	"github.com/rye-build/rye/cmd/rye/items"
-	"github.com/rye-build/rye/cmd/rye/starts"
 )
 
 // TestConfined writes and removes below a directory and nowhere else.
@@ -108,7 +108,7 @@ func TestWithLines(t *testing.T) {
 		{"a b\nc", "a b\nc"},
 		{"#c\n", "#c\na b\nc\n"},
 	} {
-		if out := starts.WithLines([]byte(tt.file), []string{"a b", "c"}); string(out) != tt.want {
+		if out := initcmd.WithLines([]byte(tt.file), []string{"a b", "c"}); string(out) != tt.want {
 			t.Errorf("%q: %q, want %q", tt.file, out, tt.want)
 		}
 	}
@@ -143,7 +143,7 @@ func TestStarter(t *testing.T) {
 		"/src/ü":               `name: "project"`,
 		"/":                    `name: "project"`,
 	} {
-		if got := starts.Starter(filepath.FromSlash(dir)); !strings.Contains(got, "\n"+want+"\n") {
+		if got := initcmd.Starter(filepath.FromSlash(dir)); !strings.Contains(got, "\n"+want+"\n") {
 			t.Errorf("%s: %s", dir, got)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/starts"
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 )
 
@@ -203,7 +203,7 @@ func TestServe(t *testing.T) {
 func schemaOf(path string) map[string]any {
 	for _, c := range commands() {
 		if c.Path == path {
-			return starts.SchemaDocument(c.Schema, reflect.TypeOf(c.Output))
+			return initcmd.SchemaDocument(c.Schema, reflect.TypeOf(c.Output))
 		}
 	}
 	return nil

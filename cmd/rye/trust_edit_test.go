@@ -12,8 +12,8 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
@@ -69,7 +69,7 @@ func TestExpiringKey(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(home, ".ai", trust.File), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := starts.CheckPolicy(context.Background(), a); got.Status != places.StatusWarn || got.Hint != want {
+		if got := initcmd.CheckPolicy(context.Background(), a); got.Status != places.StatusWarn || got.Hint != want {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}

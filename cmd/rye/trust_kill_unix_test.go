@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/cmd/rye/starts"
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -309,7 +309,7 @@ func TestInitTogether(t *testing.T) {
 		if trusted != 1 || !got["rule **"] || !got["kept k4"] || !got["kept k5"] {
 			t.Errorf("%v", got)
 		}
-		for _, g := range starts.GitLines() {
+		for _, g := range initcmd.GitLines() {
 			b, err := os.ReadFile(filepath.Join(h.dir, "p", g.File))
 			if want := strings.Join(g.Lines, "\n") + "\n"; err != nil || string(b) != want {
 				t.Errorf("%s: %q, %v", g.File, b, err)

@@ -26,7 +26,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/starts"
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/oauth/oauthtest"
 	"github.com/rye-build/rye/manifest/key"
@@ -363,8 +363,8 @@ func TestCancellable(t *testing.T) {
 // TestSchemas keeps every output's schema, and that outputs keep to it.
 func TestSchemas(t *testing.T) {
 	var b bytes.Buffer
-	for _, n := range starts.SchemasOf(commands()) {
-		doc, err := json.MarshalIndent(starts.SchemaDocument(n.Name, n.Of), "", "  ")
+	for _, n := range initcmd.SchemasOf(commands()) {
+		doc, err := json.MarshalIndent(initcmd.SchemaDocument(n.Name, n.Of), "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,7 +446,7 @@ func TestSchemas(t *testing.T) {
 		if err := json.Unmarshal(stdout.Bytes(), &reply); err != nil || !reply.Success || reply.Data["schema"] != c.Schema {
 			t.Errorf("%q: %v, %s", args, err, stdout)
 		}
-		doc := starts.SchemaDocument(c.Schema, reflect.TypeOf(c.Output))
+		doc := initcmd.SchemaDocument(c.Schema, reflect.TypeOf(c.Output))
 		if bad := conforms(doc, reply.Data); bad != "" {
 			t.Errorf("%s: %s", c.Path, bad)
 		}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/cmd/rye/starts"
+	"github.com/rye-build/rye/cmd/rye/initcmd"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/provider/wire"
@@ -27,7 +27,7 @@ import (
 // blocks returns the indented blocks of a section of a page of the documentation, without their indentation.
 func blocks(t *testing.T, topic, section string) (all []string) {
 	t.Helper()
-	topics, err := starts.DocTopics(t.Context())
+	topics, err := initcmd.DocTopics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package starts
+package initcmd
 
 import "github.com/rye-build/rye/cmd/rye/cli"
 

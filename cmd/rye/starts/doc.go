@@ -1,2 +1,0 @@
-// Package starts has the commands for the first day: init, doctor, docs, config, schema and completion.
-package starts
