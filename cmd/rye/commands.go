@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/operations"
+	"github.com/rye-build/rye/cmd/rye/prune"
 	"github.com/rye-build/rye/cmd/rye/remotes"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/secrets"
@@ -25,11 +26,10 @@ import (
 	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/cmd/rye/upkeeps"
 )
 
 // commands lists every command in the order in which the help shows them.
 func commands() []cli.Command {
 	return slices.Concat(demos.Commands(), initcmd.Commands(), cli.Commands(), items.Commands(locks.Relock), trusts.Commands(), signs.Commands(), bundles.Commands(), remotes.Commands(), exchange.Commands(),
-		locks.Commands(), explain.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), upkeeps.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
+		locks.Commands(), explain.Commands(), runs.Commands(functions.Functions, locks.Relock), builds.Commands(), secrets.Commands(), audits.Commands(), threads.Commands(), operations.Commands(), runs.ThreadCommands(), approvals.Commands(), prune.Commands(), serves.Commands(), catalogs.Commands(), stores.Commands())
 }

@@ -1,4 +1,4 @@
-package upkeeps
+package prune
 
 import (
 	"context"

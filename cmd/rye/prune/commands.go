@@ -1,4 +1,4 @@
-package upkeeps
+package prune
 
 import "github.com/rye-build/rye/cmd/rye/cli"
 
