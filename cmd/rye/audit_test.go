@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/machine"
@@ -33,7 +33,7 @@ func openAudit(a *cli.App) (*audit.Log, key.Private, []byte, error) {
 	if err != nil {
 		return nil, key.Private{}, nil, err
 	}
-	return p.Open(places.Keys(a), "rye test", a.Now)
+	return p.Open(paths.Keys(a), "rye test", a.Now)
 }
 
 // keepReceipt keeps the receipt of a call that another call made.

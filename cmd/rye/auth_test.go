@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 // TestAuthPrompt: on a terminal rye asks for the value and doesn't show it; without a terminal it doesn't ask.
@@ -29,7 +29,7 @@ func TestAuthPrompt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := places.Secrets(a)
+	store, err := paths.Secrets(a)
 	if err != nil {
 		t.Fatal(err)
 	}

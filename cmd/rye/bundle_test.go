@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
@@ -238,7 +238,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +430,7 @@ func TestBundleText(t *testing.T) {
 		Evidence: []bundle.Attested{{Evidence: manifest.Evidence{Name: "e", Type: "t"}, Signers: []key.Fingerprint{signer}}}}).Text(term)
 	bundles.PrintMentions(term, "hosts", []bundle.Mention{{What: "x", Paths: []string{"1", "2", "3", "4"}}})
 	term.Data.Flush()
-	for _, want := range []string{"aaaaaaaaaaaa, O: does not count, expired", `"n" bbbbbbbbbbbb`, "e (t), signed by " + places.Short(signer.String()), "2090-01-01", "1, 2, 3 and 1 more"} {
+	for _, want := range []string{"aaaaaaaaaaaa, O: does not count, expired", `"n" bbbbbbbbbbbb`, "e (t), signed by " + paths.Short(signer.String()), "2090-01-01", "1, 2, 3 and 1 more"} {
 		if !bytes.Contains(stdout.Bytes(), []byte(want)) {
 			t.Errorf("no %q in %s", want, stdout)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cmd/rye/initcmd"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -18,21 +18,21 @@ func TestOffered(t *testing.T) {
 		name   string
 		offers sandbox.Offers
 		asked  floor.Exec
-		status places.Status
+		status paths.Status
 		say    string
 	}{
-		{"everything", all, floor.Exec{Floor: floor.Namespace, Strangers: floor.Namespace}, places.StatusOK, "namespace, by landlock 7, seccomp"},
-		{"little", few, floor.Exec{}, places.StatusWarn, "limits; without landlock: Linux alone has it; without a network of some hosts alone. Tools of others need landlock, so they aren't run here"},
-		{"little is enough", few, floor.Exec{Strangers: floor.Limits}, places.StatusOK, "without landlock"},
-		{"strangers need no less than all", few, floor.Exec{Strangers: floor.Limits, Floor: floor.Landlock}, places.StatusFail, "Everything needs landlock, so nothing is run here"},
-		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace}, places.StatusWarn, "Tools of others need namespace"},
-		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, places.StatusFail, "Everything needs none, so nothing is run here"},
+		{"everything", all, floor.Exec{Floor: floor.Namespace, Strangers: floor.Namespace}, paths.StatusOK, "namespace, by landlock 7, seccomp"},
+		{"little", few, floor.Exec{}, paths.StatusWarn, "limits; without landlock: Linux alone has it; without a network of some hosts alone. Tools of others need landlock, so they aren't run here"},
+		{"little is enough", few, floor.Exec{Strangers: floor.Limits}, paths.StatusOK, "without landlock"},
+		{"strangers need no less than all", few, floor.Exec{Strangers: floor.Limits, Floor: floor.Landlock}, paths.StatusFail, "Everything needs landlock, so nothing is run here"},
+		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace}, paths.StatusWarn, "Tools of others need namespace"},
+		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, paths.StatusFail, "Everything needs none, so nothing is run here"},
 	} {
 		f := initcmd.Offered(c.offers, c.asked)
 		if f.Status != c.status || !strings.Contains(f.Detail, c.say) {
 			t.Errorf("%s: %s %q, want %s with %q", c.name, f.Status, f.Detail, c.status, c.say)
 		}
-		if (f.Hint == "") != (f.Status == places.StatusOK) {
+		if (f.Hint == "") != (f.Status == paths.StatusOK) {
 			t.Errorf("%s: %s with the hint %q", c.name, f.Status, f.Hint)
 		}
 	}

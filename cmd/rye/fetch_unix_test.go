@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/restore"
 )
 
@@ -28,7 +28,7 @@ func TestFetchProgress(t *testing.T) {
 		if err := a.Enter(p.project); err != nil {
 			t.Fatal(err)
 		}
-		l, err := places.OpenLock(a, false)
+		l, err := paths.OpenLock(a, false)
 		if err != nil {
 			t.Fatal(err)
 		}

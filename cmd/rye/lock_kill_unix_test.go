@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/locks"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 )
@@ -386,18 +386,18 @@ func (k *killer) swept() {
 // TestLockProject holds a project against another process, and waits for one.
 func TestLockProject(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := places.LockProject(t.Context(), dir)
+	unlock, err := paths.LockProject(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := places.LockProject(ctx, dir); !errors.Is(err, context.Canceled) {
+	if _, err := paths.LockProject(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	taken := make(chan error)
 	go func() {
-		again, err := places.LockProject(t.Context(), dir)
+		again, err := paths.LockProject(t.Context(), dir)
 		if err == nil {
 			again()
 		}
@@ -411,11 +411,11 @@ func TestLockProject(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 	// A directory that doesn't exist yet isn't locked.
-	if unlock, err = places.LockProject(t.Context(), filepath.Join(dir, "none")); err != nil {
+	if unlock, err = paths.LockProject(t.Context(), filepath.Join(dir, "none")); err != nil {
 		t.Fatal(err)
 	}
 	unlock()
-	if _, err := places.LockProject(t.Context(), "a\x00b"); err == nil {
+	if _, err := paths.LockProject(t.Context(), "a\x00b"); err == nil {
 		t.Error("that was no name")
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -26,7 +26,7 @@ func TestAlone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, workspace.MarkerFile), []byte("name: a\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := places.LockProject(t.Context(), dir)
+	theirs, err := paths.LockProject(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestAlone(t *testing.T) {
 	wait := func() <-chan error {
 		got := make(chan error)
 		go func() {
-			unlock, err := places.Alone(ctx, a, false)
+			unlock, err := paths.Alone(ctx, a, false)
 			if err == nil {
 				unlock()
 			}
@@ -62,7 +62,7 @@ func TestAlone(t *testing.T) {
 	if err := <-got; err != nil {
 		t.Error(err)
 	}
-	if theirs, err = places.LockProject(t.Context(), dir); err != nil {
+	if theirs, err = paths.LockProject(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	defer theirs()
@@ -85,7 +85,7 @@ func TestAskedAlone(t *testing.T) {
 		asked++
 		ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 		defer stop()
-		unlock, err := places.LockProject(ctx, filepath.Join(home, ".ai"))
+		unlock, err := paths.LockProject(ctx, filepath.Join(home, ".ai"))
 		if err != nil {
 			return "", err
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key"
@@ -36,7 +36,7 @@ func threadOf(a *cli.App, dir, id string, lock []byte, ended bool) error {
 		return err
 	}
 	voucher := machine.Voucher(p.Machine, own.Public())
-	if user, err := places.Keys(a).Signing(); voucher == nil && err == nil {
+	if user, err := paths.Keys(a).Signing(); voucher == nil && err == nil {
 		if voucher, err = machine.Enroll(p.Machine, own.Public(), "build-7", user, a.Now()); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func thread(ts *testscript.TestScript, neg bool, args []string) {
 	var k key.Private
 	switch how {
 	case "-v1":
-		k, err = places.Keys(a).Open()
+		k, err = paths.Keys(a).Open()
 		ts.Check(err)
 		fallthrough
 	case "-v1unsigned":

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/initcmd"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
@@ -28,7 +28,7 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 	}
 	path := filepath.Join(home, ".ai", trust.File)
 	const theirs = "rye: policy/2\n\noverride:\n  - \"tool:rye/a\"\n"
-	_, err = places.EditPolicy(context.Background(), a, places.Edit{Question: "sure?", Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
+	_, err = paths.EditPolicy(context.Background(), a, paths.Edit{Question: "sure?", Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func TestExpiringKey(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(home, ".ai", trust.File), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := initcmd.CheckPolicy(context.Background(), a); got.Status != places.StatusWarn || got.Hint != want {
+		if got := initcmd.CheckPolicy(context.Background(), a); got.Status != paths.StatusWarn || got.Hint != want {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}

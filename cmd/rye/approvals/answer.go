@@ -7,7 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/session"
 )
@@ -67,7 +67,7 @@ func change(ctx context.Context, a *cli.App, do func(*approval.Local) error) err
 	if state.Err != nil {
 		return state.Err
 	}
-	log, _, _, err := session.AuditIn(state.Value).Open(places.Keys(a), "rye "+cli.ThisVersion().Version, a.Now)
+	log, _, _, err := session.AuditIn(state.Value).Open(paths.Keys(a), "rye "+cli.ThisVersion().Version, a.Now)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/chain"
 )
@@ -67,7 +67,7 @@ func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		}
 		return nil, errors.Join(a.Term.Data.Flush(), err)
 	}
-	file, err := places.ToWrite(a, c.Output)
+	file, err := paths.ToWrite(a, c.Output)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/audit"
 )
 
@@ -79,7 +79,7 @@ func (c *auditPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if c.DryRun || found.Head.Line == 0 {
 		return ans, nil
 	}
-	log, _, _, err := dirs.Open(places.Keys(a), "rye "+cli.ThisVersion().Version, a.Now)
+	log, _, _, err := dirs.Open(paths.Keys(a), "rye "+cli.ThisVersion().Version, a.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/session"
@@ -125,7 +125,7 @@ func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
 		{"  call", l.Call.ID}, {"  item", c.Ref + "  " + c.Digest.String()},
 		{"  status", fmt.Sprintf("%s, began %s, took %s", status(l.Call), timeText(l.Call.Begin), tookText(o.Duration))},
 	}
-	for _, row := range [][]string{{"  params", places.DigestText(c.Params)}, {"  result", places.DigestText(o.Result)}, {"  principal", c.Principal}, {"  sandbox", o.Sandbox}} {
+	for _, row := range [][]string{{"  params", paths.DigestText(c.Params)}, {"  result", paths.DigestText(o.Result)}, {"  principal", c.Principal}, {"  sandbox", o.Sandbox}} {
 		if row[1] != "" {
 			rows = append(rows, row)
 		}

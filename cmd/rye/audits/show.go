@@ -11,7 +11,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/chain"
@@ -141,7 +141,7 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 			rows = append(rows, []string{name, text})
 		}
 	}
-	add("tree", places.DigestText(c.Tree))
+	add("tree", paths.DigestText(c.Tree))
 	add("signed by", ShortAll(c.Signers)...)
 	for _, l := range c.Chain {
 		add("runs by", l.Ref, l.Digest.String(), strings.Join(ShortAll(l.Signers), " "))
@@ -171,21 +171,21 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 		if p.Pinned {
 			pin = "pinned"
 		}
-		add("toolchain", strings.Join(slices.DeleteFunc([]string{p.Name, p.Version, p.Path, pin, places.DigestText(p.Digest)}, func(s string) bool { return s == "" }), " "))
+		add("toolchain", strings.Join(slices.DeleteFunc([]string{p.Name, p.Version, p.Path, pin, paths.DigestText(p.Digest)}, func(s string) bool { return s == "" }), " "))
 	}
 	var policies []string
 	for _, d := range c.Policy {
 		policies = append(policies, d.String())
 	}
 	add("policy", policies...)
-	add("grants", places.DigestText(c.Grants))
-	add("lock", places.DigestText(c.Lock))
-	add("set", places.DigestText(c.Set))
-	add("packages", places.DigestText(c.Packages))
-	add("params", places.DigestText(c.Params))
+	add("grants", paths.DigestText(c.Grants))
+	add("lock", paths.DigestText(c.Lock))
+	add("set", paths.DigestText(c.Set))
+	add("packages", paths.DigestText(c.Packages))
+	add("params", paths.DigestText(c.Params))
 	if o := r.Outcome; o != nil {
-		add("result", places.DigestText(o.Result))
-		add("receipt", places.DigestText(o.Receipt))
+		add("result", paths.DigestText(o.Result))
+		add("receipt", paths.DigestText(o.Receipt))
 	}
 	add("log", fmt.Sprintf("%s/%d/%s", r.Segment, r.Line, r.Sum))
 	t.Rows(rows)
@@ -205,7 +205,7 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 // ShortAll cuts fingerprints to what people are shown; "builtin" and "dev" are no longer than that.
 func ShortAll(signers []string) (out []string) {
 	for _, s := range signers {
-		out = append(out, places.Short(s))
+		out = append(out, paths.Short(s))
 	}
 	return out
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
@@ -77,7 +77,7 @@ func AuditKeys(ctx context.Context, a *cli.App, p session.AuditDirs, given []str
 	if len(given) > 0 {
 		return lines, nil
 	}
-	if dir, err := places.KeysDir(a); err == nil {
+	if dir, err := paths.KeysDir(a); err == nil {
 		kept, err := dir.List()
 		if err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func AuditKeys(ctx context.Context, a *cli.App, p session.AuditDirs, given []str
 		}
 	}
 	if a.Env(cli.EnvKey) != "" {
-		if k, err := places.Keys(a).Open(); err == nil {
+		if k, err := paths.Keys(a).Open(); err == nil {
 			add(k.Public(), cli.EnvKey)
 		}
 	}

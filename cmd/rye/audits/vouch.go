@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -46,5 +46,5 @@ func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 }
 
 func (v auditVouchAnswer) Text(t *cli.Terminal) {
-	t.Printf("%q %s vouches for the machine %s\n", v.Name, places.Short(v.By), places.Short(v.Machine))
+	t.Printf("%q %s vouches for the machine %s\n", v.Name, paths.Short(v.By), paths.Short(v.Machine))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/build"
@@ -73,7 +73,7 @@ func (b *built) Text(t *cli.Terminal) {
 
 // CompleteSteps offers the steps of bundle.yaml.
 func CompleteSteps(a *cli.App) []cli.Candidate {
-	root, err := places.Paths(a).OpenProject()
+	root, err := paths.Paths(a).OpenProject()
 	if err != nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Check && c.DryRun {
 		return nil, &fault.Error{Code: fault.Validation, Text: "--check and --dry-run exclude each other: to compare, steps are run"}
 	}
-	root, err := places.Paths(a).OpenProject()
+	root, err := paths.Paths(a).OpenProject()
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func stepsOf(r *recipe.Recipe, names []string) (steps []string) {
 func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
 	ans := &built{Bundle: r.ID, DryRun: c.DryRun, Steps: []builtStep{}, Files: made.Files, Read: made.Read, why: c.Why}
 	for _, s := range made.Steps {
-		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State), Action: places.DigestText(s.Action), Outputs: places.DigestText(s.Outputs),
+		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State), Action: paths.DigestText(s.Action), Outputs: paths.DigestText(s.Outputs),
 			Why: s.Why, DurationMS: s.Duration.Milliseconds()}
 		if s.Err != nil {
 			line.Error = fault.Of(s.Err).Text
@@ -163,12 +163,12 @@ type Building struct {
 // Build builds.
 func (w *Building) Build(ctx context.Context) (*build.Result, error) {
 	a := w.App
-	store, err := places.MakeStore(a)
+	store, err := paths.MakeStore(a)
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
-	stat := places.OpenStatCache(a, false)
+	stat := paths.OpenStatCache(a, false)
 	defer stat.Finish(ctx, a)
 	cache, err := buildCache(a)
 	if err != nil {
@@ -226,7 +226,7 @@ func stepCall(s *recipe.Step) *exec.Call {
 
 // buildCache opens the index of results.
 func buildCache(a *cli.App) (*build.Cache, error) {
-	path, err := places.BuildCachePath(a)
+	path, err := paths.BuildCachePath(a)
 	if err != nil {
 		return nil, err
 	}

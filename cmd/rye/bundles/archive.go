@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
@@ -41,7 +41,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if c.Output == "-" && a.Globals.JSON {
 		return nil, &fault.Error{Code: fault.Validation, Text: "\"-o -\" and --json both write to standard output"}
 	}
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if ans.File == "" {
 		ans.File = strings.ReplaceAll(ans.Bundle, "/", "-") + "-" + ans.Version + ".tar.zst"
 	}
-	file, err := places.ToWrite(a, ans.File)
+	file, err := paths.ToWrite(a, ans.File)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 // take brings a bundle into the store.
-func take(ctx context.Context, b *places.Workspace, l *find.Found, v *spaces.Vouching) (*bundle.Report, error) {
+func take(ctx context.Context, b *paths.Workspace, l *find.Found, v *spaces.Vouching) (*bundle.Report, error) {
 	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err

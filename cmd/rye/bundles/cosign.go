@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/policy"
@@ -31,14 +31,14 @@ type bundleCosigned struct {
 
 func (c bundleCosigned) Text(t *cli.Terminal) {
 	if !c.Changed {
-		t.Note("%s@%s is signed by %s already", c.Bundle, c.Version, places.Short(c.Key))
+		t.Note("%s@%s is signed by %s already", c.Bundle, c.Version, paths.Short(c.Key))
 		return
 	}
 	t.Printf("signed  %s@%s  %s\n", c.Bundle, c.Version, fault.Count(int64(c.Signatures), "signature"))
 }
 
 func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, l, err := places.FindBundle(ctx, a, c.Bundle)
+	b, l, err := paths.FindBundle(ctx, a, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 // newChange is a change of a bundle by a key.
-func newChange(b *places.Workspace, l *find.Found, v *spaces.Vouching, k trusts.Signer, p *cli.Progress) *cosign.Change {
+func newChange(b *paths.Workspace, l *find.Found, v *spaces.Vouching, k trusts.Signer, p *cli.Progress) *cosign.Change {
 	v.Options.Progress = p.Reached()
 	return &cosign.Change{Bundle: l, Verify: v.Options, Key: k.Private, Time: b.App.Clock().UTC().Truncate(time.Second), Store: b.OpenStore, Counted: p.Counted}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/builds"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -90,7 +90,7 @@ func (c *BundleCreated) Text(t *cli.Terminal) {
 type making struct {
 	run    *BundleCreateRun
 	app    *cli.App
-	found  *places.Workspace
+	found  *paths.Workspace
 	recipe *recipe.Recipe
 	trust  *trust.Trust
 	key    trusts.Signer
@@ -129,12 +129,12 @@ func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 
 // begin finds all that a bundle is made with.
 func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error) {
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
 	if b.Root.Root == "" {
-		_, err := places.Paths(a).OpenProject()
+		_, err := paths.Paths(a).OpenProject()
 		return nil, err
 	}
 	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{}, Problems: []check.Problem{}}}
@@ -142,7 +142,7 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error
 		return nil, err
 	}
 	m.answer.Bundle, m.answer.Version = m.recipe.ID, m.recipe.Version
-	if m.trust, err = places.OpenTrust(a); err != nil {
+	if m.trust, err = paths.OpenTrust(a); err != nil {
 		return nil, err
 	}
 	if m.key, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
@@ -170,7 +170,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache := places.OpenStatCache(a, c.Paranoid || c.DryRun)
+	cache := paths.OpenStatCache(a, c.Paranoid || c.DryRun)
 	defer cache.Finish(ctx, a)
 	var memory *create.Memory
 	if c.DryRun {
@@ -198,7 +198,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 		return nil, err
 	}
 	m.unused(made.Unused)
-	places.WarnExtractors(a, made.Warnings)
+	paths.WarnExtractors(a, made.Warnings)
 	cache.Files.Add(int64(len(made.Files)))
 	cache.Read.Add(made.Read)
 	ans := m.answer
@@ -268,7 +268,7 @@ func (m *making) scratch() (done func(), err error) {
 
 // memory is what remembers that this bundle was checked, as long as this rye and the library are the same.
 func (m *making) memory(ctx context.Context) (*create.Memory, error) {
-	dir, err := places.BundleMemories(m.app)
+	dir, err := paths.BundleMemories(m.app)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (m *making) memory(ctx context.Context) (*create.Memory, error) {
 		return nil, err
 	}
 	var under bytes.Buffer
-	program, err := places.ThisProgram()
+	program, err := paths.ThisProgram()
 	if err != nil {
 		return nil, err
 	}

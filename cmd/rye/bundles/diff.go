@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/bundle/diff"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type bundleDiffRun struct {
@@ -22,7 +22,7 @@ type bundleDiffRun struct {
 type BundleDiff struct{ *diff.Report }
 
 func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 }
 
 // side is a bundle as it is compared.
-func side(ctx context.Context, b *places.Workspace, text string) (diff.Side, error) {
+func side(ctx context.Context, b *paths.Workspace, text string) (diff.Side, error) {
 	l, err := b.Find(ctx, text)
 	if err != nil {
 		return diff.Side{}, err

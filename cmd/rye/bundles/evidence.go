@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 )
@@ -97,11 +97,11 @@ func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
 }
 
 // open finds the bundle and reads its manifest, from an archive too.
-func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace, *find.Found, error) {
+func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*paths.Workspace, *find.Found, error) {
 	if c.Embed && c.Output != "" {
 		return nil, nil, &fault.Error{Code: fault.Validation, Text: "--embed has a place of its own: -o is for what isn't embedded"}
 	}
-	b, l, err := places.FindBundle(ctx, a, c.Bundle)
+	b, l, err := paths.FindBundle(ctx, a, c.Bundle)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,7 +122,7 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace
 }
 
 // finish puts a document where it belongs.
-func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *find.Found, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
+func (c *evidenceFlags) finish(ctx context.Context, b *paths.Workspace, l *find.Found, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
 	ans := bundleEvidence{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
 	switch {
 	case c.Embed:
@@ -141,7 +141,7 @@ func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *find
 		}
 		ans.File, ans.Manifest = at, l.Bundle.ID.String()
 	case c.Output != "":
-		file, err := places.ToWrite(b.App, c.Output)
+		file, err := paths.ToWrite(b.App, c.Output)
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/publish"
@@ -51,7 +51,7 @@ func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	p := a.Progress("verifying", 0)
 	defer p.Done()
 	r, err := publish.Publish(ctx, publish.Options{Dir: dir.Value, Shown: c.Dir, Name: c.Name, Expires: expires, Key: k.Private, Finder: b.Finder(ctx),
-		Verify: v.Options, Journal: places.Lists(a).Journal(), Clock: a.Clock, Counted: p.Counted, Note: a.Term.Note, Warn: a.Term.Warn})
+		Verify: v.Options, Journal: paths.Lists(a).Journal(), Clock: a.Clock, Counted: p.Counted, Note: a.Term.Note, Warn: a.Term.Warn})
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
@@ -42,7 +42,7 @@ type BundleInspection struct {
 }
 
 func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 		rows = append(rows, []string{"requires", r.BundleID + " " + r.Version})
 	}
 	for _, s := range n.SignedBy {
-		rows = append(rows, []string{"signature", "of " + places.Short(s) + ", not checked"})
+		rows = append(rows, []string{"signature", "of " + paths.Short(s) + ", not checked"})
 	}
 	if n.Format == sign.V1.String() {
 		rows = append(rows, []string{"format", "the first (v1)"})

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
@@ -84,7 +84,7 @@ func (c *bundleInstallRun) install(ctx context.Context, a *cli.App) (cli.Answer,
 }
 
 // installBundle makes a bundle of the store the installed one.
-func installBundle(ctx context.Context, b *places.Workspace, r install.Request, v *spaces.Vouching) (cli.Answer, error) {
+func installBundle(ctx context.Context, b *paths.Workspace, r install.Request, v *spaces.Vouching) (cli.Answer, error) {
 	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (r bundleRemoved) Text(t *cli.Terminal) {
 }
 
 func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 // forget takes a bundle's name away in the store, the one of its document first.
-func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.Answer, error) {
+func (c *bundleRemoveRun) forget(ctx context.Context, b *paths.Workspace) (cli.Answer, error) {
 	l, err := b.Find(ctx, c.Bundle)
 	if err == nil {
 		err = l.Read(ctx)
@@ -234,7 +234,7 @@ type bundleRollbackRun struct {
 
 // CompleteVersions offers the versions to go back to.
 func CompleteVersions(ctx context.Context, a *cli.App) (out []cli.Candidate) {
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil
 	}

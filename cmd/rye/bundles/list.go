@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -20,7 +20,7 @@ type BundleList struct {
 }
 
 func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -16,7 +16,7 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *find.Found
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
 		return nil, fault.New(fault.Validation, "%q is part of this binary and has no other signer", find.LibraryID).Try("rye bundle verify " + find.LibraryID)
 	}
-	t, err := places.OpenTrust(a)
+	t, err := paths.OpenTrust(a)
 	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}

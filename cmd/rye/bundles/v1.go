@@ -7,13 +7,13 @@ import (
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 // verifyV1 verifies a v1 bundle and reports as for v2.
-func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *places.Workspace, l *find.Found, v *spaces.Vouching) (cli.Answer, error) {
+func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *paths.Workspace, l *find.Found, v *spaces.Vouching) (cli.Answer, error) {
 	if len(c.Require)+len(c.Statement) > 0 {
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a v1 bundle, which has no evidence", l.ID)}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/items"
@@ -82,7 +82,7 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 			return nil, items.Unknown("evidence", want, []string{bundle.SBOM, bundle.Provenance})
 		}
 	}
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	for _, e := range r.Evidence {
 		who := ""
 		if len(e.Signers) > 0 {
-			who = ", signed by " + places.Short(e.Signers[0].String())
+			who = ", signed by " + paths.Short(e.Signers[0].String())
 		}
 		if !e.About.IsZero() {
 			rows = append(rows, []string{"  statement", e.Name + ": about this manifest" + who})
@@ -320,7 +320,7 @@ func (r *BundleReport) itemWords() string {
 	}
 	var who []string
 	for _, v := range r.Vouched {
-		who = append(who, fmt.Sprintf("%d by %s", v.Items, cmp.Or(v.Name, places.Short(v.Key))))
+		who = append(who, fmt.Sprintf("%d by %s", v.Items, cmp.Or(v.Name, paths.Short(v.Key))))
 	}
 	if len(who) == 0 {
 		return fmt.Sprint(r.Items)
@@ -330,7 +330,7 @@ func (r *BundleReport) itemWords() string {
 
 // who is a signer for people.
 func who(s signing.SignerLine) string {
-	who := places.Short(s.Key)
+	who := paths.Short(s.Key)
 	if s.Name != "" {
 		who = fmt.Sprintf("%q %s", s.Name, who)
 	}

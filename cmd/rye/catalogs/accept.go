@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/catalog"
 )
@@ -54,7 +54,7 @@ func (x *Accepted) Text(t *cli.Terminal) {
 		t.Note("still quarantined: %s: %s", cut(name, maxName), x.left[i])
 	}
 	if len(x.Written)+len(x.Removed) > 0 {
-		t.Note("signed with %s; next: %s", places.Short(x.Key), x.next)
+		t.Note("signed with %s; next: %s", paths.Short(x.Key), x.next)
 	}
 }
 
@@ -140,7 +140,7 @@ func (c *acceptRun) choose(changes []catalog.Change, x *Accepted) (chosen []*cat
 // write writes exactly what was shown, in place of the items that it was shown against.
 func (c *acceptRun) write(ctx context.Context, a *cli.App, o *opened, s *catalog.Server, st *catalog.Stage, chosen []*catalog.Change, x *Accepted, k catalog.Key) error {
 	space := s.Item.Space
-	unlock, err := places.Alone(ctx, a, space.Level == ai.User)
+	unlock, err := paths.Alone(ctx, a, space.Level == ai.User)
 	if err != nil {
 		return err
 	}

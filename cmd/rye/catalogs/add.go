@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/flags"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/catalog"
 	"github.com/rye-build/rye/lock/project"
@@ -72,7 +72,7 @@ func (x *Added) Text(t *cli.Terminal) {
 			t.Note("quarantined %s: %s", cut(c.Tool, maxName), acceptCommand(x.name, c))
 		}
 	}
-	t.Note("signed with %s; next: %s", places.Short(x.Key), x.next)
+	t.Note("signed with %s; next: %s", paths.Short(x.Key), x.next)
 }
 
 // next is what pins the tools of a server in a space.
@@ -80,7 +80,7 @@ func (o *opened) next(s *ai.Space, name string) string {
 	if s.Level == ai.User {
 		return "rye lock --user"
 	}
-	file, err := o.Root.File(places.Running())
+	file, err := o.Root.File(paths.Running())
 	tool := catalog.ToolRef(name, "x")
 	if o.Root.Marker != workspace.MarkerFile || err != nil || len(file.Roots) == 0 ||
 		slices.ContainsFunc(file.Roots, func(r project.Root) bool { return r.Match(tool, s.Label) }) {
@@ -254,7 +254,7 @@ func pairs(flag, sep string, list []string) (map[string]string, error) {
 func (c *addRun) open(ctx context.Context, a *cli.App) (*opened, *ai.Space, error) {
 	user := c.Scope == "user"
 	if !user {
-		if _, err := places.Paths(a).OpenProject(); err != nil {
+		if _, err := paths.Paths(a).OpenProject(); err != nil {
 			return nil, nil, fault.Of(err).Try(a.With("--scope", "user"))
 		}
 	}
@@ -360,7 +360,7 @@ func (c *addRun) choose(a *cli.App, announced *catalog.Announcement, ans *Added,
 
 // install writes what was staged.
 func (c *addRun) install(ctx context.Context, a *cli.App, space *ai.Space, announced *catalog.Announcement, ans *Added, server *catalog.Server, all []*ai.Item) (cli.Answer, error) {
-	unlock, err := places.Alone(ctx, a, space.Level == ai.User)
+	unlock, err := paths.Alone(ctx, a, space.Level == ai.User)
 	if err != nil {
 		return nil, err
 	}

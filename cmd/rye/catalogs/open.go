@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
@@ -30,10 +30,10 @@ type opened struct {
 
 // openServers opens the servers of the project, or of the user with user or outside of projects.
 func openServers(ctx context.Context, a *cli.App, user bool) (*opened, error) {
-	w := places.UnreadWorkspace(a)
+	w := paths.UnreadWorkspace(a)
 	if !user {
 		var err error
-		if w, err = places.OpenWorkspace(a); err != nil {
+		if w, err = paths.OpenWorkspace(a); err != nil {
 			return nil, err
 		}
 	}
@@ -116,11 +116,11 @@ func (o *opened) changes(s *catalog.Server) (*catalog.Known, []catalog.Change, e
 
 // stage opens a stage for the project, or for none.
 func stage(ctx context.Context, a *cli.App) (*catalog.Stage, error) {
-	p, err := places.Paths(a).FindProject()
+	p, err := paths.Paths(a).FindProject()
 	if err != nil && !errors.Is(err, workspace.ErrNoProject) {
 		return nil, err
 	}
-	return catalog.NewStage(ctx, *places.Paths(a), places.Options(a), places.Session(a), p.Root)
+	return catalog.NewStage(ctx, *paths.Paths(a), paths.Options(a), paths.Session(a), p.Root)
 }
 
 // ask calls the item of a server, which a session has prepared, and returns what it announces and the id of the call.

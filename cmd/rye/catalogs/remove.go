@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/catalog"
 )
 
@@ -67,7 +67,7 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := a.Confirm(ctx, fmt.Sprintf("Remove the server %q with %s?", c.Name, tools(len(s.Tools)))); err != nil {
 		return nil, err
 	}
-	unlock, err := places.Alone(ctx, a, s.Item.Space.Level == ai.User)
+	unlock, err := paths.Alone(ctx, a, s.Item.Space.Level == ai.User)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/bundle/skill/client"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/clients"
 	"github.com/rye-build/rye/lock/items"
@@ -110,7 +110,7 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if dir.Err != nil {
 		return nil, dir.Err
 	}
-	if err := places.RefuseLinks(a, dir.Value); err != nil {
+	if err := paths.RefuseLinks(a, dir.Value); err != nil {
 		return nil, err
 	}
 	ans := &exportAnswer{Ref: it.Ref.String(), Files: []string{}, DryRun: c.DryRun}
@@ -133,13 +133,13 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 		return nil, err
 	}
 	if !c.DryRun {
-		unlock, err := places.Alone(ctx, a, false)
+		unlock, err := paths.Alone(ctx, a, false)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 	}
-	l, err := places.OpenLock(a, false)
+	l, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (c *toFlags) toClient(ctx context.Context, a *cli.App, ref model.Ref) (cli.
 	return ans, nil
 }
 
-func write(ctx context.Context, a *cli.App, l *places.Lock, place *client.Place, pair client.Pair, ref model.Ref, to client.Client, dry bool) ([]string, error) {
+func write(ctx context.Context, a *cli.App, l *paths.Lock, place *client.Place, pair client.Pair, ref model.Ref, to client.Client, dry bool) ([]string, error) {
 	pins, err := clients.Open(ctx, l.Lock)
 	if err != nil {
 		return nil, err

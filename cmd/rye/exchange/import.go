@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/lock/web"
 )
@@ -138,7 +138,7 @@ func (c *importSkillRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 // read reads the skills of the source.
 func (c *importSkillRun) read(ctx context.Context, a *cli.App) (all []*skill.Skill, from, digest string, err error) {
 	if strings.Contains(c.Source, "://") {
-		b, err := places.GetSmall(ctx, a, c.Source, skill.MaxArchive, false)
+		b, err := paths.GetSmall(ctx, a, c.Source, skill.MaxArchive, false)
 		if err != nil {
 			return nil, "", "", err
 		}
@@ -264,7 +264,7 @@ func (c *importAgentsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err != nil {
 		return nil, items.BadRef("knowledge:"+c.As, err)
 	}
-	b, err := places.ReadArgument(ctx, a, c.File)
+	b, err := paths.ReadArgument(ctx, a, c.File)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/items"
@@ -53,13 +53,13 @@ type group struct {
 }
 
 func openWriter(ctx context.Context, a *cli.App, dry bool) (*writer, error) {
-	root, err := places.Paths(a).OpenProject()
+	root, err := paths.Paths(a).OpenProject()
 	if err != nil {
 		return nil, err
 	}
 	w := &writer{unlock: func() {}, dry: dry}
 	if !dry {
-		if w.unlock, err = places.Alone(ctx, a, false); err != nil {
+		if w.unlock, err = paths.Alone(ctx, a, false); err != nil {
 			return nil, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/locks"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -22,7 +22,7 @@ import (
 // as "execute:tool:acme/*": one node for all who have it, since 10,000 items that may each use 10,000 would be more
 // edges than anybody can follow.
 type lockGraph struct {
-	l     *places.Lock
+	l     *paths.Lock
 	set   *lock.Set
 	roots []string
 	uses  map[string][]whyLine // what a node uses, and how
@@ -31,7 +31,7 @@ type lockGraph struct {
 }
 
 // graph finds out again how the pinned items use each other, from their pinned bytes.
-func graph(ctx context.Context, l *places.Lock) (*lockGraph, error) {
+func graph(ctx context.Context, l *paths.Lock) (*lockGraph, error) {
 	set, err := l.Set(ctx)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func graph(ctx context.Context, l *places.Lock) (*lockGraph, error) {
 
 // lockedRoots are the pinned items that rye.yaml has as roots; if it has no roots, all of the project are. Of what isn't locked
 // yet it warns.
-func lockedRoots(l *places.Lock) (roots []ryeyaml.Root) {
+func lockedRoots(l *paths.Lock) (roots []ryeyaml.Root) {
 	var more []string
 	all := l.Yaml.AllRoots()
 	for _, r := range all {

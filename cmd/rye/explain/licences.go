@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/findings"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/licences"
 )
 
@@ -69,7 +69,7 @@ func (c *licencesRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (c *licencesRun) list(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := places.OpenLock(a, false)
+	l, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}

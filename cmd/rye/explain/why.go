@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locks"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
@@ -58,7 +58,7 @@ func (w whyAnswer) Text(t *cli.Terminal) {
 func (l whyLine) String() string { return strings.TrimSuffix(l.Ref+"  "+l.Use, "  ") }
 
 func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := places.OpenLock(a, false)
+	l, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ type treeItem struct {
 }
 
 func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := places.OpenLock(a, false)
+	l, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}

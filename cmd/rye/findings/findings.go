@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -178,7 +178,7 @@ func OfChanges(changes []lockfile.Change, level func(lockfile.Change) Level, tex
 // one that holds .git, which is what code scanning calls the root, else the project's root.
 func projectOf(a *cli.App) (root, base string) {
 	root = a.Absolute(cli.Setting{Value: "."}).Value
-	if p, err := places.Paths(a).FindProject(); err == nil && p.Root != "" {
+	if p, err := paths.Paths(a).FindProject(); err == nil && p.Root != "" {
 		root = p.Root
 	}
 	for dir := root; ; dir = filepath.Dir(dir) {

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
@@ -61,7 +61,7 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
 		return function.No(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
 	}
-	v, err := do(ctx, places.Unattended(a, c.Files.Project, c.Errs))
+	v, err := do(ctx, paths.Unattended(a, c.Files.Project, c.Errs))
 	if err != nil {
 		return function.No(ctx, err)
 	}
@@ -80,7 +80,7 @@ func (p *BundlerParams) lines() (lines []recipe.Line) {
 }
 
 func (p *BundlerParams) create(ctx context.Context, a *cli.App) (map[string]any, error) {
-	project, err := places.Paths(a).OpenProject()
+	project, err := paths.Paths(a).OpenProject()
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (p *BundlerParams) create(ctx context.Context, a *cli.App) (map[string]any,
 
 // createPackage makes a bundle of all that is in another directory of the project.
 func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[string]any, error) {
-	project, err := places.Paths(a).OpenProject()
+	project, err := paths.Paths(a).OpenProject()
 	if err != nil {
 		return nil, err
 	}

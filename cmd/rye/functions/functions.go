@@ -5,7 +5,7 @@ import (
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/function/lint"
 )
@@ -16,7 +16,7 @@ func Functions(a *cli.App) function.Functions {
 		"bundler": function.Of(BundlerNeeds, func(ctx context.Context, c *function.Call, p BundlerParams) (any, error) {
 			return bundlerFunction(ctx, a, c, p)
 		}),
-		"lint": lint.Function(places.Machine(a)),
+		"lint": lint.Function(paths.Machine(a)),
 		"sign": function.Of(SignNeeds, func(ctx context.Context, c *function.Call, p SignParams) (any, error) {
 			return signFunction(ctx, a, c, p)
 		}),

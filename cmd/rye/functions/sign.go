@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/manifest/sign"
@@ -30,7 +30,7 @@ func signFunction(ctx context.Context, a *cli.App, c *function.Call, p SignParam
 		return function.No(ctx, fault.Wrap(err, "invalid item: %v", err))
 	}
 	run := &signs.SignRun{Items: []string{ref.String()}, Format: sign.V2.String()}
-	ans, err := run.Run(ctx, places.Unattended(a, c.Files.Project, c.Errs))
+	ans, err := run.Run(ctx, paths.Unattended(a, c.Files.Project, c.Errs))
 	if err != nil {
 		return function.No(ctx, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -51,7 +51,7 @@ func SystemNeeds(p SystemParams) (need function.Need) {
 }
 
 func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemParams) (any, error) {
-	b := places.Unattended(a, c.Files.Project, c.Errs)
+	b := paths.Unattended(a, c.Files.Project, c.Errs)
 	data := map[string]any{}
 	for _, item := range asked(p.Item, systemItems) {
 		switch item {
@@ -63,7 +63,7 @@ func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemP
 		case "runtime":
 			v := cli.ThisVersion()
 			data[item] = map[string]any{"rye": v.Version, "commit": v.Commit, "go": v.Go, "os": v.OS, "arch": v.Arch,
-				"sandbox": max(places.Machine(b).Offers().Best, floor.None).String()}
+				"sandbox": max(paths.Machine(b).Offers().Best, floor.None).String()}
 		}
 	}
 	switch {
@@ -77,15 +77,15 @@ func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemP
 
 // systemPaths are the places that rye works with, nil where there is none.
 func systemPaths(a *cli.App) map[string]any {
-	paths := map[string]any{}
+	places := map[string]any{}
 	for name, s := range map[string]cli.Setting{
-		"project": places.ProjectSetting(a), "user_space": cli.UserSpace(a.UserBase()), "store": a.Store(), "state": a.Dir(cli.StatePlace),
+		"project": paths.ProjectSetting(a), "user_space": cli.UserSpace(a.UserBase()), "store": a.Store(), "state": a.Dir(cli.StatePlace),
 		"cache": a.Dir(cli.CachePlace),
 	} {
-		paths[name] = nil
+		places[name] = nil
 		if s.Err == nil && s.Value != "" {
-			paths[name] = s.Value
+			places[name] = s.Value
 		}
 	}
-	return paths
+	return places
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/chain"
@@ -95,7 +95,7 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 	case len(asked(p.Item, telemetryItems)) == 0:
 		return function.No(ctx, unknownItem(p.Item, telemetryItems))
 	}
-	b := places.Unattended(a, c.Files.Project, c.Errs)
+	b := paths.Unattended(a, c.Files.Project, c.Errs)
 	dirs, err := audits.Dirs(b)
 	if err != nil {
 		return function.No(ctx, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/catalogs"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/cmd/rye/serves"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -164,7 +164,7 @@ func bare(value string) (string, string) { return value, "" }
 // offered returns the values that a tag "complete" stands for. What can't be read offers none.
 func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidate {
 	var known policy.Sections
-	if au, err := places.Paths(a).RootPolicy(); err == nil {
+	if au, err := paths.Paths(a).RootPolicy(); err == nil {
 		known = au.Side.Policy.Sections()
 	}
 	switch tag {
@@ -185,10 +185,10 @@ func offered(ctx context.Context, a *cli.App, tag, prefix string) []cli.Candidat
 	case "locked", "pinned", "required", "bundles":
 		return completeLocked(a, tag)
 	case "object":
-		return places.CompleteObjects(a)
+		return paths.CompleteObjects(a)
 	case "key":
 		keys, _ := trusts.KeyLines(a)
-		return cli.Offer(keys, func(k trust.KeyState) (string, string) { return k.Name, "key " + places.Short(k.Fingerprint) })
+		return cli.Offer(keys, func(k trust.KeyState) (string, string) { return k.Name, "key " + paths.Short(k.Fingerprint) })
 	case "trusted":
 		return cli.Offer(known.Keys, func(k policy.Key) (string, string) { return k.Name, k.Owner })
 	case "rule":
@@ -247,7 +247,7 @@ func flagOf(node *kong.Node, name string) *kong.Flag {
 // completeLocked offers what rye.yaml requires, or what the lock names: "locked" is all of it, "pinned" items, "bundles"
 // what can be updated.
 func completeLocked(a *cli.App, what string) (out []cli.Candidate) {
-	l, err := places.OpenLock(a, false)
+	l, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil
 	}

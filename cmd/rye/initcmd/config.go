@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -39,13 +39,13 @@ func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		ans.Settings = append(ans.Settings, configLine{name, s.Value, s.Origin, setBy})
 	}
-	add("project", places.ProjectSetting(a), "--project")
+	add("project", paths.ProjectSetting(a), "--project")
 	add("store", a.Store(), "--store", "RYE_STORE", "XDG_DATA_HOME")
 	add("user", cli.UserSpace(a.UserBase()), "USER_SPACE", "HOME")
 	add("spaces", spacesSetting(a), workspace.MarkerFile, "--project", "USER_SPACE", "HOME")
-	add("trust", places.TrustSetting(a), "--trust", cli.EnvTrust, "USER_SPACE", "HOME")
+	add("trust", paths.TrustSetting(a), "--trust", cli.EnvTrust, "USER_SPACE", "HOME")
 	add("key", trusts.KeySetting(a), "--key", cli.EnvKey, "rye key new")
-	add("passphrase", places.SecretSetting(a, cli.EnvPassphrase, "asked for"), cli.EnvPassphrase)
+	add("passphrase", paths.SecretSetting(a, cli.EnvPassphrase, "asked for"), cli.EnvPassphrase)
 	add("data", a.Dir(cli.DataPlace), "XDG_DATA_HOME", "HOME")
 	add("state", a.Dir(cli.StatePlace), "XDG_STATE_HOME", "HOME")
 	add("cache", a.Dir(cli.CachePlace), "XDG_CACHE_HOME", "HOME")
@@ -53,7 +53,7 @@ func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	add("color", colorSetting(a), "--no-color", "NO_COLOR", "CLICOLOR_FORCE", "TERM")
 	add("progress", progressSetting(a), "TERM", "CI")
 	add("offline", a.Offline(), "--offline", cli.EnvOffline)
-	add("mirrors", places.MirrorSetting(a), cli.EnvMirrors)
+	add("mirrors", paths.MirrorSetting(a), cli.EnvMirrors)
 	add("yes", flagSetting(a.Globals.Yes, "--yes"), "--yes")
 	add("json", flagSetting(a.Globals.JSON, "--json"), "--json")
 	add("quiet", flagSetting(a.Globals.Quiet, "--quiet"), "--quiet")
@@ -92,7 +92,7 @@ func flagSetting(on bool, flag string) cli.Setting {
 func spacesSetting(a *cli.App) cli.Setting {
 	var labels []string
 	s := cli.Setting{Origin: "outside projects"}
-	p, err := places.Paths(a).OpenProject()
+	p, err := paths.Paths(a).OpenProject()
 	switch {
 	case err != nil && !errors.Is(err, workspace.ErrNoProject):
 		return cli.Setting{Err: err}

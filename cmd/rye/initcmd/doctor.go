@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/cmd/rye/serves"
@@ -23,7 +23,7 @@ type doctorRun struct{}
 // A doctorCheck looks at one thing. It changes nothing, but may create rye's own directories.
 type doctorCheck struct {
 	name string
-	run  func(context.Context, *cli.App) places.Finding
+	run  func(context.Context, *cli.App) paths.Finding
 }
 
 // checks lists the checks in their order.
@@ -53,7 +53,7 @@ func checks() []doctorCheck {
 }
 
 type doctorAnswer struct {
-	Checks []places.Finding `json:"checks"`
+	Checks []paths.Finding `json:"checks"`
 }
 
 func (*doctorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -65,10 +65,10 @@ func (*doctorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		f := c.run(ctx, a)
 		f.Name, f.Hint = c.name, a.Globals.Placed(f.Hint)
-		if f.Status == places.StatusFail {
+		if f.Status == paths.StatusFail {
 			failed++
 		}
-		if f.Status != places.StatusOK {
+		if f.Status != paths.StatusOK {
 			if first, told := causes[f.Detail]; told {
 				f.Detail, f.Hint = fmt.Sprintf("the same as %q, above", first), ""
 			} else {
@@ -90,7 +90,7 @@ func (d doctorAnswer) Text(t *cli.Terminal) {
 		width = max(width, len(f.Name))
 	}
 	for _, f := range d.Checks {
-		colour := map[places.Status]cli.Role{places.StatusOK: cli.RoleGood, places.StatusWarn: cli.RoleWarn, places.StatusFail: cli.RoleError}[f.Status]
+		colour := map[paths.Status]cli.Role{paths.StatusOK: cli.RoleGood, paths.StatusWarn: cli.RoleWarn, paths.StatusFail: cli.RoleError}[f.Status]
 		t.Printf("%s  %s  %s\n", t.Stdout.Paint(colour, fmt.Sprintf("%-4s", f.Status), t.Ascii), t.Pad(f.Name, width), f.Detail)
 		if f.Hint != "" {
 			t.Printf("%s  %s\n", t.Pad("", 4), t.Stdout.Paint(cli.RoleHint, "hint: "+f.Hint, t.Ascii))
@@ -98,94 +98,94 @@ func (d doctorAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-func checkVersion(context.Context, *cli.App) places.Finding {
+func checkVersion(context.Context, *cli.App) paths.Finding {
 	v := cli.ThisVersion()
-	return places.Good("rye %s, %s %s/%s", v.Version, v.Go, v.OS, v.Arch)
+	return paths.Good("rye %s, %s %s/%s", v.Version, v.Go, v.OS, v.Arch)
 }
 
-func checkProject(_ context.Context, a *cli.App) places.Finding {
-	p, err := places.Paths(a).OpenProject()
+func checkProject(_ context.Context, a *cli.App) paths.Finding {
+	p, err := paths.Paths(a).OpenProject()
 	switch {
 	case errors.Is(err, workspace.ErrNoProject):
-		return places.Good("not in a project")
+		return paths.Good("not in a project")
 	case err != nil:
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	there, err := osfile.IsDir(p.DotAI())
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	if there {
 		if err := probe(workspace.MarkerDir, p.DotAI()); err != nil {
-			return places.Bad(places.StatusWarn, err)
+			return paths.Bad(paths.StatusWarn, err)
 		}
 	}
-	return places.Good("%q, by its %s", p.Root, p.Marker)
+	return paths.Good("%q, by its %s", p.Root, p.Marker)
 }
 
-func checkHome(_ context.Context, a *cli.App) places.Finding {
+func checkHome(_ context.Context, a *cli.App) paths.Finding {
 	s := a.Home()
 	if s.Err != nil {
-		return places.Bad(places.StatusWarn, s.Err)
+		return paths.Bad(paths.StatusWarn, s.Err)
 	}
 	if err := writable("home", s); err != nil {
-		return places.Bad(places.StatusWarn, err)
+		return paths.Bad(paths.StatusWarn, err)
 	}
-	return places.Good("%q", s.Value)
+	return paths.Good("%q", s.Value)
 }
 
-func checkPlace(name string, p cli.Place) func(context.Context, *cli.App) places.Finding {
-	return func(_ context.Context, a *cli.App) places.Finding {
+func checkPlace(name string, p cli.Place) func(context.Context, *cli.App) paths.Finding {
+	return func(_ context.Context, a *cli.App) paths.Finding {
 		s := a.Dir(p)
 		if err := writable(name, s); err != nil {
-			return places.Bad(places.StatusFail, err)
+			return paths.Bad(paths.StatusFail, err)
 		}
-		return places.Good("%q", s.Value)
+		return paths.Good("%q", s.Value)
 	}
 }
 
-func checkStore(_ context.Context, a *cli.App) places.Finding {
+func checkStore(_ context.Context, a *cli.App) paths.Finding {
 	s := a.Store()
 	if s.Err != nil {
-		return places.Bad(places.StatusFail, s.Err)
+		return paths.Bad(paths.StatusFail, s.Err)
 	}
 	opened, err := disk.Open(s.Value, disk.Options{ReadOnly: true})
 	if errors.Is(err, fs.ErrNotExist) {
-		return places.Good("%q, created at first use", s.Value)
+		return paths.Good("%q, created at first use", s.Value)
 	}
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	defer opened.Close()
 	size, err := opened.Stat()
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	if size.Damaged > 0 {
-		return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("%s without a readable index, of %d", fault.Count(int64(size.Damaged), "pack"), size.Packs), Hint: "rye store reindex"}
+		return paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("%s without a readable index, of %d", fault.Count(int64(size.Damaged), "pack"), size.Packs), Hint: "rye store reindex"}
 	}
-	return places.Good("%q, %s, %s", s.Value, fault.Count(int64(size.Packs), "pack"), cli.ByteSize(float64(size.Bytes)))
+	return paths.Good("%q, %s, %s", s.Value, fault.Count(int64(size.Packs), "pack"), cli.ByteSize(float64(size.Bytes)))
 }
 
-func checkTerminal(_ context.Context, a *cli.App) places.Finding {
+func checkTerminal(_ context.Context, a *cli.App) paths.Finding {
 	characters := "UTF-8"
 	if a.Term.Ascii {
 		characters = "ASCII, other characters are shown escaped"
 	}
 	if !a.Term.Stdout.Tty {
-		return places.Good("none on standard output; %s", characters)
+		return paths.Good("none on standard output; %s", characters)
 	}
-	return places.Good("%s; colour: %s", characters, colorSetting(a).Origin)
+	return paths.Good("%s; colour: %s", characters, colorSetting(a).Origin)
 }
 
 // checkClock finds a clock that would make expiries and signature times wrong.
-func checkClock(_ context.Context, a *cli.App) places.Finding {
+func checkClock(_ context.Context, a *cli.App) paths.Finding {
 	now := a.Now()
 	if a.Env("SOURCE_DATE_EPOCH") != "" {
-		return places.Good("fixed at %s by SOURCE_DATE_EPOCH", a.Clock().Format(time.RFC3339))
+		return paths.Good("fixed at %s by SOURCE_DATE_EPOCH", a.Clock().Format(time.RFC3339))
 	}
 	if now.Year() < 2025 || now.Year() > 2100 {
-		return places.Finding{Status: places.StatusFail, Detail: fmt.Sprintf("the clock says %s", now.UTC().Format(time.RFC3339)), Hint: "date"}
+		return paths.Finding{Status: paths.StatusFail, Detail: fmt.Sprintf("the clock says %s", now.UTC().Format(time.RFC3339)), Hint: "date"}
 	}
-	return places.Good("%s", now.UTC().Format(time.RFC3339))
+	return paths.Good("%s", now.UTC().Format(time.RFC3339))
 }

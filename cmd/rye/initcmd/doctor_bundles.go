@@ -9,26 +9,26 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
 // checkBundles checks that installed bundles can be read, are complete in the store and haven't expired. It verifies no
 // signatures: rye bundle verify does.
-func checkBundles(ctx context.Context, a *cli.App) places.Finding {
-	b, err := places.OpenWorkspace(a)
+func checkBundles(ctx context.Context, a *cli.App) paths.Finding {
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	defer b.Close()
 	all, err := b.Finder(ctx).AllInstalled(ctx)
 	if err != nil {
-		f := places.Bad(places.StatusWarn, err)
+		f := paths.Bad(paths.StatusWarn, err)
 		f.Hint = "rye bundle list"
 		return f
 	}
 	if len(all) == 0 {
-		return places.Good("none installed")
+		return paths.Good("none installed")
 	}
 	var wrong, names []string
 	for _, at := range all {
@@ -43,18 +43,18 @@ func checkBundles(ctx context.Context, a *cli.App) places.Finding {
 		}
 	}
 	if len(wrong) > 0 {
-		return places.Finding{Status: places.StatusWarn, Detail: strings.Join(wrong, "; "), Hint: "rye bundle install ARCHIVE"}
+		return paths.Finding{Status: paths.StatusWarn, Detail: strings.Join(wrong, "; "), Hint: "rye bundle install ARCHIVE"}
 	}
 	const most = 4
 	words := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
 		words += fmt.Sprintf(" and %d more", more)
 	}
-	return places.Good("%s installed: %s", fault.Count(int64(len(all)), "bundle"), words)
+	return paths.Good("%s installed: %s", fault.Count(int64(len(all)), "bundle"), words)
 }
 
 // absent counts the files of a bundle that the store lacks.
-func absent(ctx context.Context, b *places.Workspace, at *install.Installed) (int, error) {
+func absent(ctx context.Context, b *paths.Workspace, at *install.Installed) (int, error) {
 	s, err := b.OpenStore(false)
 	if err != nil {
 		return 0, err

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -21,12 +21,12 @@ import (
 )
 
 // checkSandbox reports what this machine can enforce, against what the policies require.
-func checkSandbox(_ context.Context, a *cli.App) places.Finding {
-	return Offered(places.Machine(a).Offers(), execFloor(a))
+func checkSandbox(_ context.Context, a *cli.App) paths.Finding {
+	return Offered(paths.Machine(a).Offers(), execFloor(a))
 }
 
 // Offered is what comes of what a machine has where a policy asks for something.
-func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
+func Offered(o sandbox.Offers, asked floor.Exec) paths.Finding {
 	var has, lacks []string
 	for _, p := range o.Parts {
 		if p.Works {
@@ -45,7 +45,7 @@ func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
 	if len(lacks) > 0 {
 		detail += "; without " + strings.Join(lacks, "; without ")
 	}
-	f := places.Finding{Status: places.StatusOK, Detail: detail}
+	f := paths.Finding{Status: paths.StatusOK, Detail: detail}
 	strangers := floor.Landlock
 	if asked.Strangers != floor.Unset {
 		strangers = asked.Strangers
@@ -53,10 +53,10 @@ func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
 	all := max(asked.Floor, floor.None)
 	switch strangers = max(strangers, all); {
 	case o.Best < all:
-		f.Status, f.Hint = places.StatusFail, "rye docs sandbox"
+		f.Status, f.Hint = paths.StatusFail, "rye docs sandbox"
 		f.Detail += fmt.Sprintf(". Everything needs %s, so nothing is run here", all)
 	case o.Best < strangers:
-		f.Status, f.Hint = places.StatusWarn, "rye docs sandbox"
+		f.Status, f.Hint = paths.StatusWarn, "rye docs sandbox"
 		f.Detail += fmt.Sprintf(". Tools of others need %s, so they aren't run here", strangers)
 	}
 	return f
@@ -64,24 +64,24 @@ func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
 
 // execFloor is the sandbox that the policies require. Another check reports unreadable policies.
 func execFloor(a *cli.App) (e floor.Exec) {
-	if root, err := places.Paths(a).RootPolicy(); err == nil && root.File != nil {
+	if root, err := paths.Paths(a).RootPolicy(); err == nil && root.File != nil {
 		e = root.Side.Policy.Sections().Exec
 	}
-	if project, err := places.Paths(a).ProjectPolicy(); err == nil && project != nil {
+	if project, err := paths.Paths(a).ProjectPolicy(); err == nil && project != nil {
 		e = e.Narrow(project.Side.Policy.Sections().Exec)
 	}
 	return e
 }
 
 // checkInterpreters finds the programs that the library's runtimes would start.
-func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
+func checkInterpreters(ctx context.Context, a *cli.App) paths.Finding {
 	v, err := find.LibraryView(ctx)
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	temp := os.TempDir() // nothing is run there
-	q := env.Request{Host: places.MachineHost(a), Home: temp, Temp: temp}
-	if p, err := places.Paths(a).OpenProject(); err == nil {
+	q := env.Request{Host: paths.MachineHost(a), Home: temp, Temp: temp}
+	if p, err := paths.Paths(a).OpenProject(); err == nil {
 		q.Project, q.Forbidden = p.Root, []string{p.Root}
 	}
 	var found []string
@@ -89,7 +89,7 @@ func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
 		ref := model.Ref{Kind: "tool", ID: "rye/core/runtimes/" + name + "_runtime"}
 		it, err := v.Find(ctx, ref)
 		if err != nil {
-			return places.Bad(places.StatusFail, err)
+			return paths.Bad(paths.StatusFail, err)
 		}
 		q.Links = []env.Link{{Name: ref.String(), EnvConfig: it.Model.Tool.EnvConfig}}
 		made, err := env.Resolve(ctx, q)
@@ -102,46 +102,46 @@ func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
 			continue
 		}
 		if err != nil {
-			return places.Bad(places.StatusWarn, err)
+			return paths.Bad(paths.StatusWarn, err)
 		}
 		for _, p := range made.Programs {
 			found = append(found, fmt.Sprintf("%q %s", p.Path, p.Digest.Short()))
 		}
 	}
-	return places.Good("%s", strings.Join(found, ", "))
+	return paths.Good("%s", strings.Join(found, ", "))
 }
 
 // checkAudit checks that a key of the user has signed this machine's, which signs the log and receipts.
-func checkAudit(ctx context.Context, a *cli.App) places.Finding {
+func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
 	p, err := audits.Dirs(a)
 	if err != nil {
-		return places.Bad(places.StatusWarn, err)
+		return paths.Bad(paths.StatusWarn, err)
 	}
 	kept, err := key.OpenDir(p.Machine).List()
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	if len(kept) == 0 {
-		return places.Good("nothing was run yet")
+		return paths.Good("nothing was run yet")
 	}
 	own := kept[0]
 	if own.Err != nil {
-		return places.Bad(places.StatusFail, own.Err)
+		return paths.Bad(paths.StatusFail, own.Err)
 	}
-	unvouched := places.Finding{Status: places.StatusWarn, Hint: "rye audit vouch",
-		Detail: fmt.Sprintf("no key of yours has signed this machine's, %s, so others can't verify its calls with your public key", places.Short(own.Public.Fingerprint().String()))}
+	unvouched := paths.Finding{Status: paths.StatusWarn, Hint: "rye audit vouch",
+		Detail: fmt.Sprintf("no key of yours has signed this machine's, %s, so others can't verify its calls with your public key", paths.Short(own.Public.Fingerprint().String()))}
 	voucher := machine.Voucher(p.Machine, own.Public)
 	if voucher == nil {
 		return unvouched
 	}
 	keys, err := audits.AuditKeys(ctx, a, p, nil)
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	by, err := machine.Check(voucher, own.Public, audits.PublicKeys(keys))
 	if err != nil {
 		return unvouched
 	}
 	i := slices.IndexFunc(keys, func(l audits.AuditKeyLine) bool { return l.Key == by })
-	return places.Good("%q, signed by this machine's key %s, which %q has signed", p.Log, places.Short(own.Public.Fingerprint().String()), keys[i].Name)
+	return paths.Good("%q, signed by this machine's key %s, which %q has signed", p.Log, paths.Short(own.Public.Fingerprint().String()), keys[i].Name)
 }

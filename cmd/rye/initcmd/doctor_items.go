@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/manifest/policy"
@@ -20,47 +20,47 @@ import (
 )
 
 // checkLibrary compares the library in the binary with its manifest.
-func checkLibrary(ctx context.Context, a *cli.App) places.Finding {
+func checkLibrary(ctx context.Context, a *cli.App) paths.Finding {
 	if err := std.Check(); err != nil {
-		f := places.Bad(places.StatusFail, err)
+		f := paths.Bad(paths.StatusFail, err)
 		f.Hint = "rye version"
 		return f
 	}
 	_, files, err := std.Files()
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
-	return places.Good("rye/std, %s, matching its manifest", fault.Count(int64(len(files)), "file"))
+	return paths.Good("rye/std, %s, matching its manifest", fault.Count(int64(len(files)), "file"))
 }
 
 // checkItems checks the items of the project, or of the user outside projects: extractors are trusted, items are valid and
 // signed by a trusted key, and ids are unique and don't hide protected ones.
-func checkItems(ctx context.Context, a *cli.App) places.Finding {
+func checkItems(ctx context.Context, a *cli.App) paths.Finding {
 	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
 		return *f
 	}
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	defer v.Close()
 	own := v.Own()
 	sel, err := v.Selected(ctx, own)
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	n, err := countItems(ctx, v, sel)
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	n.extractors = len(v.Warnings())
 	if n.items == 0 && n.extractors+n.unclear+n.invalid+n.ambiguous+n.strays == 0 {
-		return places.Good("none yet")
+		return paths.Good("none yet")
 	}
 	if wrong := n.words(); len(wrong) > 0 {
-		return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("of %s in %q: %s", fault.Count(int64(n.items), "item"), own.Dir, strings.Join(wrong, ", ")), Hint: n.hint()}
+		return paths.Finding{Status: paths.StatusWarn, Detail: fmt.Sprintf("of %s in %q: %s", fault.Count(int64(n.items), "item"), own.Dir, strings.Join(wrong, ", ")), Hint: n.hint()}
 	}
-	return places.Good("%s in %q, valid and signed", fault.Count(int64(n.items), "item"), own.Dir)
+	return paths.Good("%s in %q, valid and signed", fault.Count(int64(n.items), "item"), own.Dir)
 }
 
 // An itemCount is how many items there are, and how many of them have what.

@@ -14,8 +14,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/pipelines"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
@@ -206,7 +206,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 		if err := os.MkdirAll(ans.Dir, 0o777); err != nil {
 			return err
 		}
-		unlock, err := places.Hold(ctx, a, ans.Dir)
+		unlock, err := paths.Hold(ctx, a, ans.Dir)
 		if err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func missingFiles(dir string, hasAI bool) ([]starting, error) {
 func Starter(dir string) string {
 	name := cmp.Or(key.Slug(strings.ReplaceAll(filepath.Base(dir), ".", "-")), starterName)
 	least := "0.0.0" // any: this one is no release
-	if v := cli.ThisVersion().Version; places.IsRelease(v) {
+	if v := cli.ThisVersion().Version; paths.IsRelease(v) {
 		least = v
 	}
 	// Quoted, for a name may look like a number.
@@ -330,18 +330,18 @@ func WithLines(file []byte, lines []string) []byte {
 
 // identity makes a key and a policy unless there are some, or variables and flags replace them.
 func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) error {
-	root := places.Paths(a).RootPolicyFile()
+	root := paths.Paths(a).RootPolicyFile()
 	if root.Err != nil || root.Origin != "user" {
 		return root.Err
 	}
 	if !c.DryRun && a.Env(cli.EnvKey) == "" {
-		unlock, err := places.AloneAtHome(ctx, a)
+		unlock, err := paths.AloneAtHome(ctx, a)
 		if err != nil {
 			return err
 		}
 		defer unlock()
 	}
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return err
 	}
@@ -349,7 +349,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 	if err != nil {
 		return err
 	}
-	au, err := places.Paths(a).RootPolicy()
+	au, err := paths.Paths(a).RootPolicy()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -20,7 +20,7 @@ import (
 func mentions(ctx context.Context, v *spaces.Items, refs []model.Ref) ([]edit.Mention, error) {
 	found, err := v.Mentions(ctx, refs)
 	if v.Root.Marker == workspace.MarkerFile {
-		if yaml, err := v.Root.File(places.Running()); err == nil { // commands that need it report a broken one
+		if yaml, err := v.Root.File(paths.Running()); err == nil { // commands that need it report a broken one
 			for _, root := range yaml.Roots {
 				if i := slices.IndexFunc(refs, func(ref model.Ref) bool { return ref.String() == root.Text }); i >= 0 {
 					found = append(found, edit.Mention{File: workspace.MarkerFile, As: "root", To: refs[i].String()})

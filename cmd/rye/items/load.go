@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
@@ -73,7 +73,7 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	if !found.Decision.Allowed {
 		if v.Trust == nil {
-			_, err := places.OpenTrust(a)
+			_, err := paths.OpenTrust(a)
 			return nil, err
 		}
 		return nil, ai.NotAdmitted(it.Ref, v.Name(it.Space, it.Path), found.Decision)
@@ -140,7 +140,7 @@ func target(v *spaces.Items, name string) (*ai.Space, func() error, error) {
 	level, open := ai.Project, v.Project
 	var dir string
 	if name == ai.Project.String() {
-		p, err := places.Paths(v.App).OpenProject()
+		p, err := paths.Paths(v.App).OpenProject()
 		if err != nil {
 			return nil, none, orInit(v.App, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/items"
@@ -151,7 +151,7 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 	}
 	if v.Trust == nil && slices.ContainsFunc(ans.Items, func(l itemLine) bool { return l.Trust == "refused" }) {
-		_, err := places.OpenTrust(a)
+		_, err := paths.OpenTrust(a)
 		f := fault.Of(err)
 		a.Term.Warn("nothing but the library is trusted: %s: %s", f.Text, strings.Join(f.Hint, ", or "))
 	}

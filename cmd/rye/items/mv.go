@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/items"
@@ -47,7 +47,7 @@ func (m mvAnswer) Text(t *cli.Terminal) {
 		t.Printf(", and %s of its tree", fault.Count(int64(n), "file"))
 	}
 	if m.Signed {
-		t.Printf(", signed with %s", places.Short(m.Key))
+		t.Printf(", signed with %s", paths.Short(m.Key))
 	}
 	t.Printf("\n")
 	for _, e := range m.Edited {

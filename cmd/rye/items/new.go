@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/items"
@@ -55,7 +55,7 @@ func (n newAnswer) Text(t *cli.Terminal) {
 	verb := cli.DryVerb(n.DryRun, "wrote", "would write")
 	how := "unsigned"
 	if n.Signed {
-		how = "signed with " + places.Short(n.Key)
+		how = "signed with " + paths.Short(n.Key)
 	}
 	if n.Locked {
 		how += ", locked"
@@ -64,7 +64,7 @@ func (n newAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	if _, err := places.Paths(a).OpenProject(); err != nil {
+	if _, err := paths.Paths(a).OpenProject(); err != nil {
 		return nil, orInit(a, err)
 	}
 	v, err := spaces.OpenItems(ctx, a)
@@ -118,7 +118,7 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // aloneWith locks an item's space until unlock is called, and checks again that its id is free.
 func aloneWith(ctx context.Context, a *cli.App, it *ai.Item) (unlock func(), err error) {
 	ofUser := it.Space.Level == ai.User
-	if unlock, err = places.Alone(ctx, a, ofUser); err != nil {
+	if unlock, err = paths.Alone(ctx, a, ofUser); err != nil {
 		return nil, err
 	}
 	now, err := spaces.OpenItems(ctx, a)

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/reply"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -339,7 +339,7 @@ func (s *ShowAnswer) vouched(rows *showRows) {
 		rows.add("stripped", s.Stripped)
 	}
 	for _, by := range s.Signers {
-		who := strings.TrimSpace(fmt.Sprintf("%s %s", by.Name, places.Short(by.Key)))
+		who := strings.TrimSpace(fmt.Sprintf("%s %s", by.Name, paths.Short(by.Key)))
 		if by.Owner != "" {
 			who += ", " + by.Owner
 		}

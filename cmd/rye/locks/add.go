@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock"
@@ -115,7 +115,7 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // item adds an item to the roots.
-func (c *addRun) item(ctx context.Context, l *places.Lock) (cli.Answer, error) {
+func (c *addRun) item(ctx context.Context, l *paths.Lock) (cli.Answer, error) {
 	ref, err := model.ParseRef(c.Name)
 	if err == nil && c.From+c.Index != "" {
 		err = fault.New(fault.Validation, "--from and --index are for bundles, and %s is an item", ref)
@@ -134,7 +134,7 @@ func (c *addRun) item(ctx context.Context, l *places.Lock) (cli.Answer, error) {
 }
 
 // source returns where the bundle comes from: by the flags, else by rye.yaml.
-func (c *addRun) source(l *places.Lock, id string) (ryeyaml.Source, error) {
+func (c *addRun) source(l *paths.Lock, id string) (ryeyaml.Source, error) {
 	old, known := l.Yaml.Requirement(id)
 	switch {
 	case c.From != "" && c.Index != "":
@@ -148,7 +148,7 @@ func (c *addRun) source(l *places.Lock, id string) (ryeyaml.Source, error) {
 }
 
 // placed is a source as rye.yaml has it.
-func placed(l *places.Lock, where string, index bool) (ryeyaml.Source, error) {
+func placed(l *paths.Lock, where string, index bool) (ryeyaml.Source, error) {
 	ref, err := oci.ParseReference(where)
 	switch layout := strings.HasPrefix(where, oci.LayoutScheme); {
 	case layout && err != nil:
@@ -167,7 +167,7 @@ func placed(l *places.Lock, where string, index bool) (ryeyaml.Source, error) {
 }
 
 // image is the bundle that a reference names, and any version that is compatible with the one there.
-func (c *addRun) image(ctx context.Context, l *places.Lock) error {
+func (c *addRun) image(ctx context.Context, l *paths.Lock) error {
 	if c.From+c.Index != "" {
 		return fault.New(fault.Validation, "%q is a source itself: --from and --index don't go with it", c.Name)
 	}
@@ -184,7 +184,7 @@ func (c *addRun) image(ctx context.Context, l *places.Lock) error {
 }
 
 // relative is a path of this machine as rye.yaml has it: relative to the project.
-func relative(l *places.Lock, where string) (string, error) {
+func relative(l *paths.Lock, where string) (string, error) {
 	s := l.App.Absolute(cli.Setting{Value: where})
 	if s.Err != nil {
 		return "", s.Err
@@ -234,7 +234,7 @@ func badRequirement(text string, err error) error {
 }
 
 // compatible is the range of the newest version that there is, and of what is compatible with it.
-func compatible(ctx context.Context, l *places.Lock, id string, src ryeyaml.Source) (string, error) {
+func compatible(ctx context.Context, l *paths.Lock, id string, src ryeyaml.Source) (string, error) {
 	all, err := l.Sources.Versions(ctx, id)
 	if err != nil {
 		return "", err
@@ -252,14 +252,14 @@ func compatible(ctx context.Context, l *places.Lock, id string, src ryeyaml.Sour
 }
 
 // editing opens the project to change its rye.yaml; no other process changes it until unlock.
-func editing(ctx context.Context, a *cli.App) (*places.Lock, func(), error) {
-	unlock, err := places.Alone(ctx, a, false)
+func editing(ctx context.Context, a *cli.App) (*paths.Lock, func(), error) {
+	unlock, err := paths.Alone(ctx, a, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := places.OpenLock(a, false)
+	l, err := paths.OpenLock(a, false)
 	if err == nil && l.Root.Marker != workspace.MarkerFile {
-		l.Yaml, err = ryeyaml.Parse(nil, places.Running()) // an empty one that can be written
+		l.Yaml, err = ryeyaml.Parse(nil, paths.Running()) // an empty one that can be written
 	}
 	if err != nil {
 		unlock()
@@ -269,7 +269,7 @@ func editing(ctx context.Context, a *cli.App) (*places.Lock, func(), error) {
 }
 
 // change locks the changed rye.yaml and writes both, rye.yaml first: after a crash rye lock --check finds the lock outdated.
-func (c *changeFlags) change(ctx context.Context, l *places.Lock, ans *changeAnswer, run *lockRun) error {
+func (c *changeFlags) change(ctx context.Context, l *paths.Lock, ans *changeAnswer, run *lockRun) error {
 	before, err := osfile.ReadSmall(filepath.Join(l.Dir, workspace.MarkerFile), workspace.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -319,7 +319,7 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // explain says what still needs a removed bundle: roots can be removed with it by the same command.
-func (c *removeRun) explain(l *places.Lock, ans *changeAnswer, f *fault.Error) {
+func (c *removeRun) explain(l *paths.Lock, ans *changeAnswer, f *fault.Error) {
 	var roots []string
 	for _, p := range ans.Problems {
 		if slices.ContainsFunc(l.Yaml.Roots, func(r ryeyaml.Root) bool { return p.File == workspace.MarkerFile && r.Text == p.Ref }) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/findings"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock"
@@ -43,7 +43,7 @@ type lockDiff struct {
 	Problems []check.Problem     `json:"problems"` // what keeps the working tree from being locked
 	Report   *diff.Report        `json:"report,omitempty"`
 	whole    bool                // nothing kept from looking at all of it
-	of       *places.Lock        // the project's
+	of       *paths.Lock         // the project's
 	text     func() []byte       // the bytes of From
 }
 
@@ -70,7 +70,7 @@ func (c *diffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := places.OpenLock(a, false)
+	l, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (c *diffRun) diff(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // locks compares two files.
-func (c *diffRun) locks(ctx context.Context, l *places.Lock, ans *lockDiff) error {
+func (c *diffRun) locks(ctx context.Context, l *paths.Lock, ans *lockDiff) error {
 	objects, err := l.Objects()
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (c *diffRun) locks(ctx context.Context, l *places.Lock, ans *lockDiff) erro
 }
 
 // otherLock reads a lock that isn't the project's, and returns its bytes too.
-func otherLock(ctx context.Context, l *places.Lock, name string, objects lock.Source) (*lock.Side, []byte, error) {
+func otherLock(ctx context.Context, l *paths.Lock, name string, objects lock.Source) (*lock.Side, []byte, error) {
 	s := l.App.Absolute(cli.Setting{Value: name})
 	if s.Err != nil {
 		return nil, nil, s.Err
@@ -153,7 +153,7 @@ func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
 }
 
 // diffAll compares the lock with the one that the working tree would make, or file by file where it makes none.
-func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
+func diffAll(ctx context.Context, l *paths.Lock, ans *lockDiff) error {
 	if err := l.Look(ctx); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 		return err
 	}
 	r := restore.Request(ctx, l.Lock)
-	r.Update, r.Toolchain = []string{lock.Library}, session.Toolchain(l.Lock, places.MachineHost(l.App))
+	r.Update, r.Toolchain = []string{lock.Library}, session.Toolchain(l.Lock, paths.MachineHost(l.App))
 	made, err := relock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		ans.Problems = append(ans.Problems, Problems(ctx, l, closed)...)
@@ -184,7 +184,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 }
 
 // drift adds the files of the working tree that differ from their pins.
-func drift(ctx context.Context, l *places.Lock, ans *lockDiff, refs ...model.Ref) error {
+func drift(ctx context.Context, l *paths.Lock, ans *lockDiff, refs ...model.Ref) error {
 	all, err := restore.Drift(ctx, l.Lock, refs...)
 	for _, d := range all {
 		ans.Drift = append(ans.Drift, session.DriftLineOf(d))
@@ -193,7 +193,7 @@ func drift(ctx context.Context, l *places.Lock, ans *lockDiff, refs ...model.Ref
 }
 
 // diffItem compares one item.
-func diffItem(ctx context.Context, l *places.Lock, ref model.Ref, ans *lockDiff) error {
+func diffItem(ctx context.Context, l *paths.Lock, ref model.Ref, ans *lockDiff) error {
 	if l.Old.Pin(ref) == nil {
 		return NotLocked(ctx, l, ref.String())
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/lock/restore"
 )
@@ -30,7 +30,7 @@ func (c *fetchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 func (*fetchRun) fetch(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	unlock, err := places.Alone(ctx, a, false) // what the store is to keep is said by the lock that is there in the end
+	unlock, err := paths.Alone(ctx, a, false) // what the store is to keep is said by the lock that is there in the end
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (*fetchRun) fetch(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // openLocked opens the project's lock, which must be there; with sources its bundles can be fetched.
-func openLocked(a *cli.App, sources bool) (*places.Lock, error) {
-	l, err := places.OpenLock(a, false)
+func openLocked(a *cli.App, sources bool) (*paths.Lock, error) {
+	l, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func openLocked(a *cli.App, sources bool) (*places.Lock, error) {
 }
 
 // fetch fetches what the lock names and shows how far it is.
-func fetch(ctx context.Context, l *places.Lock) (restore.FetchResult, error) {
+func fetch(ctx context.Context, l *paths.Lock) (restore.FetchResult, error) {
 	p := l.App.Progress("fetching", 0)
 	defer p.Done()
 	if l.Progress == nil {

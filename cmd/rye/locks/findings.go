@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/findings"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
@@ -52,7 +52,7 @@ func (d *lockDiff) Findings() []findings.Finding {
 }
 
 // ofProblems places problems: one in a file of a bundle is at the bundle's entry in the lock.
-func ofProblems(l *places.Lock, problems []check.Problem) []findings.Finding {
+func ofProblems(l *paths.Lock, problems []check.Problem) []findings.Finding {
 	return findings.OfProblems(problems, func(p check.Problem) (string, int) {
 		if id, ok := strings.CutPrefix(p.Space, lockfile.System); ok && l != nil && !l.Id().IsZero() {
 			return l.LockPath(), lockfile.LineOf(l.Text(), "bundles", id)
@@ -65,7 +65,7 @@ func ofProblems(l *places.Lock, problems []check.Problem) []findings.Finding {
 }
 
 // placeOf returns the path of a file that is named from the directory above .ai.
-func placeOf(l *places.Lock, file string) string {
+func placeOf(l *paths.Lock, file string) string {
 	if l.User {
 		return filepath.Join(l.DotAI, strings.TrimPrefix(file, workspace.MarkerDir+"/"))
 	}

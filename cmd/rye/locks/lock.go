@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/findings"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -42,8 +42,8 @@ type lockRun struct {
 	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
 	findings.Flag
-	question *places.Question // of --check
-	yaml     []byte           // the new rye.yaml, which is written before the lock; nil if it stays
+	question *paths.Question // of --check
+	yaml     []byte          // the new rye.yaml, which is written before the lock; nil if it stays
 }
 
 type LockAnswer struct {
@@ -51,7 +51,7 @@ type LockAnswer struct {
 	Problems []check.Problem  `json:"problems"`
 	Signed   []signs.SignLine `json:"signed"`
 	Warnings []string         `json:"warnings"`
-	old      *places.Lock     // that there was; nil if it wasn't read
+	old      *paths.Lock      // that there was; nil if it wasn't read
 }
 
 func newLockAnswer(c *lockRun) *LockAnswer {
@@ -113,7 +113,7 @@ func printChanges(t *cli.Terminal, all []lockfile.Change) {
 
 // Relock brings the project's lock up to date, if it has one, and reports whether that changed it.
 func Relock(ctx context.Context, a *cli.App) (bool, error) {
-	p, err := places.Paths(a).OpenProject()
+	p, err := paths.Paths(a).OpenProject()
 	if err != nil {
 		return false, err
 	}
@@ -152,15 +152,15 @@ func (c *lockRun) lock(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	ans := newLockAnswer(c)
 	if !c.Check && !c.DryRun {
-		unlock, err := places.Alone(ctx, a, c.User)
+		unlock, err := paths.Alone(ctx, a, c.User)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 	}
-	open := func(conflict bool) (*places.Lock, error) { return places.OpenLock(a, conflict) }
+	open := func(conflict bool) (*paths.Lock, error) { return paths.OpenLock(a, conflict) }
 	if c.User {
-		open = func(conflict bool) (*places.Lock, error) { return places.OpenUserLock(a, conflict) }
+		open = func(conflict bool) (*paths.Lock, error) { return paths.OpenUserLock(a, conflict) }
 	}
 	l, err := open(c.Resolve)
 	if err != nil && c.Check && fault.CodeOf(err) == fault.LockMismatch {
@@ -201,9 +201,9 @@ func (c *lockRun) sensible(a *cli.App) error {
 }
 
 // make makes the lock, and writes it if it may.
-func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cli.Answer, error) {
+func (c *lockRun) make(ctx context.Context, l *paths.Lock, ans *LockAnswer) (cli.Answer, error) {
 	a := l.App
-	o := update.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml, Toolchain: session.Toolchain(l.Lock, places.MachineHost(a))}
+	o := update.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml, Toolchain: session.Toolchain(l.Lock, paths.MachineHost(a))}
 	if c.Update {
 		o.Update, o.UpdateAll = c.Names, len(c.Names) == 0
 	}
@@ -254,7 +254,7 @@ func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cl
 }
 
 // warn prints what the user should know of the new lock.
-func warn(l *places.Lock, result *update.Result, ans *LockAnswer) {
+func warn(l *paths.Lock, result *update.Result, ans *LockAnswer) {
 	for _, err := range result.UnreadV1 {
 		line := check.Problem{Severity: check.Error, Code: fault.LockMismatch, Message: err.Error()}
 		if e, ok := err.(*legacy.Error); ok {
@@ -289,7 +289,7 @@ func warn(l *places.Lock, result *update.Result, ans *LockAnswer) {
 }
 
 // signItems signs items before the lock is made, which will have these bundles.
-func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
+func (c *lockRun) signItems(ctx context.Context, l *paths.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
 	if c.User {
 		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project", Hint: []string{"rye sign --all"}}
 	}
@@ -299,7 +299,7 @@ func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockf
 	}
 	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun, Before: func(ctx context.Context, it *ai.Item) []byte { return update.PinnedBytes(ctx, l.Lock, it.Ref) }}
 	r.Open = func(ctx context.Context, a *cli.App) (*spaces.Items, error) {
-		w, err := places.OpenWorkspace(a)
+		w, err := paths.OpenWorkspace(a)
 		if err != nil {
 			return nil, err
 		}
@@ -319,7 +319,7 @@ func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockf
 var errUnsigned = errors.New("items aren't signed yet")
 
 // Problems returns everything that keeps the project from being locked, as rye check reports it.
-func Problems(ctx context.Context, l *places.Lock, err error) (lines []check.Problem) {
+func Problems(ctx context.Context, l *paths.Lock, err error) (lines []check.Problem) {
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		for _, p := range closed.Problems {
 			line := problem(l, p, check.Error)
@@ -333,7 +333,7 @@ func Problems(ctx context.Context, l *places.Lock, err error) (lines []check.Pro
 }
 
 // beside names the files of an item that aren't as they are pinned, as far as the old lock tells.
-func beside(ctx context.Context, l *places.Lock, ref model.Ref) string {
+func beside(ctx context.Context, l *paths.Lock, ref model.Ref) string {
 	var d lockDiff
 	if l.Old == nil || l.Old.Pin(ref) == nil || drift(ctx, l, &d, ref) != nil {
 		return ""
@@ -353,7 +353,7 @@ func beside(ctx context.Context, l *places.Lock, ref model.Ref) string {
 	return ": " + strings.Join(files, ", ")
 }
 
-func problem(l *places.Lock, p *closure.Problem, severity string) check.Problem {
+func problem(l *paths.Lock, p *closure.Problem, severity string) check.Problem {
 	line := check.Problem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
 	line.Code, line.Message = check.Words(p.Err)
 	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {

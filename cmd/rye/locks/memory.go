@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/session"
 )
 
@@ -41,14 +41,14 @@ func (c *lockRun) current(ctx context.Context, a *cli.App) (*LockAnswer, error) 
 }
 
 // Remembered reports whether the lock was found current in the very state that there is now.
-func Remembered(ctx context.Context, l *places.Lock) bool {
+func Remembered(ctx context.Context, l *paths.Lock) bool {
 	_, ok := questionOf(ctx, l).Recall(ctx)
 	return ok
 }
 
 // questionOf is nil where the answer depends on what programs there are on the machine.
-func questionOf(ctx context.Context, l *places.Lock) *places.Question {
-	q := places.AskOfLock(ctx, l)
+func questionOf(ctx context.Context, l *paths.Lock) *paths.Question {
+	q := paths.AskOfLock(ctx, l)
 	if q == nil || session.PoliciesOf(l.Trust).Floor().Enforce {
 		return nil
 	}
@@ -56,14 +56,14 @@ func questionOf(ctx context.Context, l *places.Lock) *places.Question {
 }
 
 // unread is the lock before it is read; nil where what is wrong is for others to report.
-func (c *lockRun) unread(a *cli.App) *places.Lock {
-	w := places.UnreadWorkspace(a)
+func (c *lockRun) unread(a *cli.App) *paths.Lock {
+	w := paths.UnreadWorkspace(a)
 	if c.AllowUser { // the user's space isn't looked at here
 		return nil
 	}
 	if c.User {
 		s := w.UserSpace()
-		l := &places.Lock{Lock: w.LockIn(s.Path, s.Path), App: a}
+		l := &paths.Lock{Lock: w.LockIn(s.Path, s.Path), App: a}
 		if l.User = true; s.Err != nil {
 			return nil
 		}
@@ -73,12 +73,12 @@ func (c *lockRun) unread(a *cli.App) *places.Lock {
 	if err != nil || p.Root == "" {
 		return nil
 	}
-	return &places.Lock{Lock: w.LockIn(p.Root, p.DotAI()), App: a}
+	return &paths.Lock{Lock: w.LockIn(p.Root, p.DotAI()), App: a}
 }
 
 // remember keeps that the lock is current, with what there is to warn of, which the same state will bring about again. What
 // also depends on the network or on what is installed is found anew each time.
-func (c *lockRun) remember(ctx context.Context, l *places.Lock, ans *LockAnswer) {
+func (c *lockRun) remember(ctx context.Context, l *paths.Lock, ans *LockAnswer) {
 	made := ans.Made
 	if made == nil || len(made.Unfound)+len(made.Unasked) > 0 || l.LeftOut() || len(ans.Problems) > 0 {
 		return

@@ -8,12 +8,12 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/suggest"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
 // NotLocked says that the lock doesn't name something.
-func NotLocked(ctx context.Context, l *places.Lock, name string) error {
+func NotLocked(ctx context.Context, l *paths.Lock, name string) error {
 	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is not locked", name), Hint: []string{"rye tree", "rye lock"},
 		Details: map[string]any{"name": name}}
 	var names, meant []string

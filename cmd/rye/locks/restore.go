@@ -6,7 +6,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/restore"
 	"github.com/rye-build/rye/manifest/policy/glob"
@@ -51,7 +51,7 @@ func (r restoreAnswer) Text(t *cli.Terminal) {
 
 func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if !c.DryRun {
-		unlock, err := places.Alone(ctx, a, false)
+		unlock, err := paths.Alone(ctx, a, false)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // pins are those of the project that the arguments mean, each once.
-func (c *restoreRun) pins(ctx context.Context, l *places.Lock) (pins []lockfile.Pin, err error) {
+func (c *restoreRun) pins(ctx context.Context, l *paths.Lock) (pins []lockfile.Pin, err error) {
 	chosen := make([]bool, len(l.Old.Pins))
 	for _, text := range c.Items {
 		found := false

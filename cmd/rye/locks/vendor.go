@@ -5,7 +5,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/restore"
 )
 
@@ -38,7 +38,7 @@ func (v VendorAnswer) Text(t *cli.Terminal) {
 
 func (c *vendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if !c.Check {
-		unlock, err := places.Alone(ctx, a, false)
+		unlock, err := paths.Alone(ctx, a, false)
 		if err != nil {
 			return nil, err
 		}

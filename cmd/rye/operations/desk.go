@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/approvals"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/primitive/function"
@@ -25,7 +25,7 @@ func open(a *cli.App) (*operate.Desk, func(), error) {
 	if state.Err != nil {
 		return nil, nil, state.Err
 	}
-	p, err := places.Paths(a).FindProject()
+	p, err := paths.Paths(a).FindProject()
 	if err != nil && fault.CodeOf(err) != fault.NotFound {
 		return nil, nil, err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 )
 
@@ -67,7 +67,7 @@ func Write(ctx context.Context, a *cli.App, service, project string, dry bool) (
 		return nil, err
 	}
 	version := "latest"
-	if v := cli.ThisVersion().Version; places.IsRelease(v) {
+	if v := cli.ThisVersion().Version; paths.IsRelease(v) {
 		version = "v" + strings.TrimPrefix(v, "v")
 	}
 	values := struct{ Version, Dir, Place, Files string }{version, dir, "", `^(rye\.(yaml|lock)|\.ai/)`}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/prune"
@@ -52,7 +52,7 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	}
 	var f registry.Filter
 	if !c.All {
-		p, err := places.Paths(a).FindProject()
+		p, err := paths.Paths(a).FindProject()
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/bundle/remote"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
@@ -47,7 +47,7 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 	defer b.Close()
 	p := a.Progress("pulling", 0)
 	defer p.Done()
-	place, ref, err := places.Registry(a, c.From, p)
+	place, ref, err := paths.Registry(a, c.From, p)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (c *bundlePullRun) pull(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, err
 	}
 	v.Options.Needs, v.Options.Closed = needs, c.Closed
-	spool, err := places.Spool(a)
+	spool, err := paths.Spool(a)
 	if err != nil {
 		return nil, err
 	}

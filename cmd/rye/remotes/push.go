@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/bundle/remote"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 )
 
@@ -39,14 +39,14 @@ func (c *bundlePushRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if c.To == "" { // one argument is the reference
 		c.Bundle, c.To = "", c.Bundle
 	}
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
 	p := a.Progress("pushing", 0)
 	defer p.Done()
-	place, ref, err := places.Registry(a, c.To, p)
+	place, ref, err := paths.Registry(a, c.To, p)
 	if err != nil {
 		return nil, err
 	}

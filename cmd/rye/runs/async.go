@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/within"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
@@ -102,7 +102,7 @@ func detachedCommand(a *cli.App, ref model.Ref, args []string) (c proc.Command, 
 		return c, err
 	}
 	all = append(append(all, args...), "--", ref.String())
-	return proc.Command{Path: places.Session(a).Self, Args: all, Env: a.Environ, Dir: wd}, nil
+	return proc.Command{Path: paths.Session(a).Self, Args: all, Env: a.Environ, Dir: wd}, nil
 }
 
 // A detachedRun is what this process was started for.

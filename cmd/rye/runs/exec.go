@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/receipt"
@@ -105,7 +105,7 @@ func (c *execRun) check(a *cli.App) error {
 	if _, err := os.Lstat(c.Receipt); err == nil {
 		return c.receiptThere()
 	}
-	if err := places.NoPlace(name, c.Receipt); err != nil {
+	if err := paths.NoPlace(name, c.Receipt); err != nil {
 		return err
 	}
 	if info, err := os.Stat(filepath.Dir(c.Receipt)); err != nil {
@@ -133,7 +133,7 @@ func (c *execRun) target(a *cli.App) (err error) {
 	case c.to.Path != "":
 		at := a.Absolute(cli.Setting{Value: c.to.Path})
 		if err = at.Err; err == nil {
-			err = places.NoPlace(c.to.Path, at.Value)
+			err = paths.NoPlace(c.to.Path, at.Value)
 		}
 		c.to.Path = at.Value
 	}

@@ -7,24 +7,24 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/models"
 )
 
 // CheckProviders tells which providers of models are ready, and what each of the others lacks.
-func CheckProviders(ctx context.Context, a *cli.App) places.Finding {
+func CheckProviders(ctx context.Context, a *cli.App) paths.Finding {
 	s, err := Open(ctx, a, session.Mode{})
 	if err != nil && fault.CodeOf(err) == fault.NotLocked && a.Env("CI") == "" {
 		s, err = Open(ctx, a, session.Mode{Unlocked: true})
 	}
 	if err != nil {
-		return places.Bad(places.StatusWarn, err)
+		return paths.Bad(paths.StatusWarn, err)
 	}
 	defer s.Close()
 	all, err := models.Candidates(ctx, s.Session)
 	if err != nil {
-		return places.Bad(places.StatusWarn, err)
+		return paths.Bad(paths.StatusWarn, err)
 	}
 	var ready, rest []string
 	hint := ""
@@ -47,9 +47,9 @@ func CheckProviders(ctx context.Context, a *cli.App) places.Finding {
 		}
 		rest = append(rest, c.Ref.ID+": "+strings.Join(lacks, ", "))
 	}
-	f := places.Good("ready: %s", strings.Join(ready, ", "))
+	f := paths.Good("ready: %s", strings.Join(ready, ", "))
 	if len(ready) == 0 {
-		f = places.Finding{Status: places.StatusWarn, Detail: "none is ready", Hint: hint}
+		f = paths.Finding{Status: paths.StatusWarn, Detail: "none is ready", Hint: hint}
 	}
 	if len(rest) > 0 {
 		f.Detail += "; not ready: " + strings.Join(rest, "; ")

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/operations"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/catalog"
 	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/primitive/function"
@@ -43,7 +43,7 @@ func (c *mode) open(ctx context.Context, a *cli.App) (*Opened, error) {
 
 // Open opens a session of the project.
 func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
-	o := places.Session(a)
+	o := paths.Session(a)
 	o.Mode = m
 	o.Functions = func(s *session.Session) function.Functions {
 		all := primary.Functions(s)
@@ -52,7 +52,7 @@ func Open(ctx context.Context, a *cli.App, m session.Mode) (*Opened, error) {
 		maps.Copy(all, operations.Functions(a, func() (*thread.Engine, func(), error) { return (&Opened{Session: s}).engine(a, m) }))
 		return all
 	}
-	w, err := places.OpenWorkspace(a)
+	w, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/example"
@@ -238,7 +238,7 @@ func (x *testAnswer) add(all []*trial) {
 	for _, t := range all {
 		o := t.outcome
 		e := testExample{Name: t.example.Name, Passed: o.Passed(), Call: o.Call, Code: o.Code, DurationMS: o.Duration.Milliseconds(),
-			Differences: append([]example.Difference{}, o.Differences...), Receipt: places.DigestText(o.Receipt)}
+			Differences: append([]example.Difference{}, o.Differences...), Receipt: paths.DigestText(o.Receipt)}
 		if !e.Passed {
 			e.Why = why(o)
 		}

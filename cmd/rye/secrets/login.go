@@ -5,7 +5,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/oauth"
 	"github.com/rye-build/rye/exec/secret"
 )
@@ -20,7 +20,7 @@ type authLoginRun struct {
 }
 
 func (c *authLoginRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := places.Secrets(a)
+	store, err := paths.Secrets(a)
 	if err != nil {
 		return nil, err
 	}

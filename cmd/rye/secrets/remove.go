@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type authRmRun struct {
@@ -12,7 +12,7 @@ type authRmRun struct {
 }
 
 func (c *authRmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := places.Secrets(a)
+	store, err := paths.Secrets(a)
 	if err != nil {
 		return nil, err
 	}

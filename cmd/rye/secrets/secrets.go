@@ -9,7 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/secret"
 )
 
@@ -27,7 +27,7 @@ type secretLine struct {
 
 // secretLines are the secrets that are kept, and those that the policy names.
 func secretLines(a *cli.App) ([]secretLine, error) {
-	store, err := places.Secrets(a)
+	store, err := paths.Secrets(a)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func openSecretLine(a *cli.App, store *secret.Store, s secret.Secret, items []st
 // reported by the commands that need it.
 func secretItems(a *cli.App) map[string][]string {
 	items := map[string][]string{}
-	if root, err := places.Paths(a).RootPolicy(); err == nil && root.File != nil {
+	if root, err := paths.Paths(a).RootPolicy(); err == nil && root.File != nil {
 		for _, s := range root.Side.Policy.Sections().Secrets {
 			items[s.Name] = s.Items
 		}
@@ -116,14 +116,14 @@ func noSecret(a *cli.App, name string, err error) error {
 }
 
 // CheckSecrets tells where secrets are kept, and which are over.
-func CheckSecrets(_ context.Context, a *cli.App) places.Finding {
-	store, err := places.Secrets(a)
+func CheckSecrets(_ context.Context, a *cli.App) paths.Finding {
+	store, err := paths.Secrets(a)
 	if err != nil {
-		return places.Bad(places.StatusWarn, err)
+		return paths.Bad(paths.StatusWarn, err)
 	}
 	kept, err := store.List()
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	place := fmt.Sprintf("in %q, encrypted under a key beside it, because no keyring is available", store.Dir)
 	if store.Keyring != nil {
@@ -131,10 +131,10 @@ func CheckSecrets(_ context.Context, a *cli.App) places.Finding {
 	}
 	over := slices.DeleteFunc(slices.Clone(kept), func(s secret.Secret) bool { return !s.Expired(a.Now()) })
 	if len(over) > 0 {
-		return places.Finding{Status: places.StatusWarn, Hint: "rye auth set " + fault.Quote(over[0].Name),
+		return paths.Finding{Status: paths.StatusWarn, Hint: "rye auth set " + fault.Quote(over[0].Name),
 			Detail: fmt.Sprintf("%d of %d have expired, %q first; kept %s", len(over), len(kept), over[0].Name, place)}
 	}
-	f := places.Good("%s, kept %s", fault.Count(int64(len(kept)), "secret"), place)
+	f := paths.Good("%s, kept %s", fault.Count(int64(len(kept)), "secret"), place)
 	filed := slices.DeleteFunc(kept, func(s secret.Secret) bool { return s.Keyring })
 	if store.Keyring != nil && len(filed) > 0 {
 		f.Detail += fmt.Sprintf(", %d of them in a file", len(filed))

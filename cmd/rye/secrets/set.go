@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/secret"
 )
@@ -32,7 +32,7 @@ type authAnswer struct {
 func (x authAnswer) Text(*cli.Terminal) {}
 
 func (c *authSetRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	store, err := places.Secrets(a)
+	store, err := paths.Secrets(a)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func nameOf(text string) (name string, ofRegistry bool, err error) {
 		return text, false, nil
 	}
 	host, _, _ = strings.Cut(host, "/")
-	name, err = places.RegistrySecret(host)
+	name, err = paths.RegistrySecret(host)
 	return name, true, err
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/exec/mcp/register"
 	"github.com/rye-build/rye/exec/thread/approve"
@@ -61,7 +61,7 @@ func (c *mcpConfigRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if !c.Write {
 		return ans, nil
 	}
-	p, err := places.Paths(a).OpenProject()
+	p, err := paths.Paths(a).OpenProject()
 	if err != nil {
 		return nil, err
 	}
@@ -88,20 +88,20 @@ func (c *mcpConfigRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 }
 
 // CheckAgents looks at the files of agents in the project that start the server.
-func CheckAgents(_ context.Context, a *cli.App) places.Finding {
-	p, err := places.Paths(a).OpenProject()
+func CheckAgents(_ context.Context, a *cli.App) paths.Finding {
+	p, err := paths.Paths(a).OpenProject()
 	if err != nil {
-		return places.Good("not in a project")
+		return paths.Good("not in a project")
 	}
 	var names []string
 	for _, f := range register.Look(p.Root, a.Env("PATH")) {
 		if f.Err != nil {
-			return places.Bad(places.StatusWarn, f.Err)
+			return paths.Bad(paths.StatusWarn, f.Err)
 		}
 		names = append(names, f.Client.Title)
 	}
 	if names == nil {
-		return places.Good("no agent's file in this project starts rye mcp serve")
+		return paths.Good("no agent's file in this project starts rye mcp serve")
 	}
-	return places.Good("%s: rye mcp serve", strings.Join(names, ", "))
+	return paths.Good("%s: rye mcp serve", strings.Join(names, ", "))
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/exec/mcp"
@@ -28,7 +28,7 @@ type offered struct {
 
 // options are those of the server of a project, which may be missing if anywhere is set.
 func (c *offered) options(a *cli.App, anywhere bool) (mcp.Options, error) {
-	p, err := places.Paths(a).FindProject()
+	p, err := paths.Paths(a).FindProject()
 	if err != nil && !(anywhere && a.Globals.Project == "" && errors.Is(err, workspace.ErrNoProject)) {
 		return mcp.Options{}, err
 	}
@@ -60,7 +60,7 @@ func (c *offered) open(a *cli.App) mcp.Open {
 
 // in returns the surroundings of a command in a directory that a client has named: who owns a project there counts.
 func in(a *cli.App, dir string) *cli.App {
-	b := places.Unattended(a, dir, io.Discard)
+	b := paths.Unattended(a, dir, io.Discard)
 	b.Globals.Project, b.Term, b.Args = "", a.Term, a.Args
 	return b
 }
@@ -85,13 +85,13 @@ func (c *mcpServeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	o.At = func(dir string) (mcp.Project, error) {
 		b := in(a, dir)
-		p, err := places.Paths(b).FindProject()
+		p, err := paths.Paths(b).FindProject()
 		return mcp.Project{Root: p.Root, Open: c.open(b)}, err
 	}
 	if c.AllowSign {
 		o.Sign = func(ctx context.Context, project string, ref model.Ref) (any, error) {
 			run := &signs.SignRun{Items: []string{ref.String()}, Format: sign.V2.String()}
-			ans, err := run.Run(ctx, places.Unattended(a, project, io.Discard))
+			ans, err := run.Run(ctx, paths.Unattended(a, project, io.Discard))
 			if err != nil {
 				return nil, err
 			}

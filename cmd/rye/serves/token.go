@@ -7,7 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/secrets"
 	"github.com/rye-build/rye/exec/serve/token"
 )
@@ -144,14 +144,14 @@ func CompleteTokens(a *cli.App) []cli.Candidate {
 }
 
 // CheckTokens checks that the tokens of rye serve can be read by their owner alone.
-func CheckTokens(_ context.Context, a *cli.App) places.Finding {
+func CheckTokens(_ context.Context, a *cli.App) paths.Finding {
 	store, err := tokens(a)
 	if err != nil {
-		return places.Bad(places.StatusWarn, err)
+		return paths.Bad(paths.StatusWarn, err)
 	}
 	all, err := store.List()
 	if err != nil {
-		return places.Bad(places.StatusFail, err)
+		return paths.Bad(paths.StatusFail, err)
 	}
 	over := 0
 	for i := range all {
@@ -160,7 +160,7 @@ func CheckTokens(_ context.Context, a *cli.App) places.Finding {
 		}
 	}
 	if over > 0 {
-		return places.Good("%s, %d of them expired", fault.Count(int64(len(all)), "token"), over)
+		return paths.Good("%s, %d of them expired", fault.Count(int64(len(all)), "token"), over)
 	}
-	return places.Good("%s", fault.Count(int64(len(all)), "token"))
+	return paths.Good("%s", fault.Count(int64(len(all)), "token"))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/sign"
@@ -110,7 +110,7 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := places.RefuseLinks(a, s.File); err != nil {
+	if err := paths.RefuseLinks(a, s.File); err != nil {
 		return nil, err
 	}
 	ref, _, err := itemAt(ctx, a, s)
@@ -133,11 +133,11 @@ func (c *SignRun) signFile(ctx context.Context, a *cli.App, s signing.Subject) (
 	if err != nil {
 		return nil, err
 	}
-	t, err := places.OpenTrust(a)
+	t, err := paths.OpenTrust(a)
 	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
-	file, err := places.Open(a, s.File)
+	file, err := paths.Open(a, s.File)
 	if err != nil {
 		return nil, err
 	}

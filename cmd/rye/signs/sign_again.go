@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -15,7 +15,7 @@ import (
 // and admits nothing: what verifies or runs an item still verifies its bytes.
 
 // question is about all items and the key; nil where the answer isn't remembered.
-func (c *SignRun) question(ctx context.Context, a *cli.App) (*places.Question, error) {
+func (c *SignRun) question(ctx context.Context, a *cli.App) (*paths.Question, error) {
 	if !c.All || c.open != nil || c.shown != nil || c.Format != sign.V2.String() || c.Upgrade {
 		return nil, nil
 	}
@@ -23,7 +23,7 @@ func (c *SignRun) question(ctx context.Context, a *cli.App) (*places.Question, e
 	if !ok {
 		return nil, nil
 	}
-	w, err := places.OpenWorkspace(a)
+	w, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (c *SignRun) question(ctx context.Context, a *cli.App) (*places.Question, e
 
 // again is the answer where every item was found signed in the state that there is now; else nil. It is kept in two parts:
 // only --json shows what each file carries.
-func (c *SignRun) again(ctx context.Context, a *cli.App, q *places.Question) *SignAnswer {
+func (c *SignRun) again(ctx context.Context, a *cli.App, q *paths.Question) *SignAnswer {
 	if q == nil || !q.Known() { // the first time there is something to sign
 		return nil
 	}
@@ -48,7 +48,7 @@ func (c *SignRun) again(ctx context.Context, a *cli.App, q *places.Question) *Si
 }
 
 // remember keeps an answer by which nothing had to be signed and the policy lets everything be used.
-func (c *SignRun) remember(ctx context.Context, q *places.Question, ans *SignAnswer) {
+func (c *SignRun) remember(ctx context.Context, q *paths.Question, ans *SignAnswer) {
 	if q != nil && !q.Known() {
 		q.Expect()
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/items"
@@ -130,7 +130,7 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selecti
 	only := v.Own()
 	if c.All && only == nil {
 		if v.Root.Root == "" {
-			if _, err := places.Paths(v.App).OpenProject(); err != nil {
+			if _, err := paths.Paths(v.App).OpenProject(); err != nil {
 				return nil, err
 			}
 		}

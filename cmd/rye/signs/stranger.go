@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
@@ -31,7 +31,7 @@ func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func
 	if f.Code != fault.UntrustedKey {
 		return ans, err
 	}
-	root, noPolicy := places.Paths(a).RootPolicy()
+	root, noPolicy := paths.Paths(a).RootPolicy()
 	claim, ok := claimIn(ctx, a, err, path)
 	if noPolicy != nil || !ok {
 		return ans, err
@@ -71,7 +71,7 @@ func claimIn(ctx context.Context, a *cli.App, err error, path string) (*bundle.N
 			claim.From = path
 		case !strings.Contains(claim.From, "://"):
 			dir, layout := strings.CutPrefix(claim.From, oci.LayoutScheme)
-			if claim.From = places.FromHere(a, dir); layout {
+			if claim.From = paths.FromHere(a, dir); layout {
 				claim.From = oci.LayoutScheme + claim.From
 			}
 		}
@@ -151,7 +151,7 @@ func (s stranger) flags() (text string) {
 
 // SignerKeys returns the public keys and owners that the root policy has of a document's signers, for its readers.
 func SignerKeys(a *cli.App, s manifest.Signatures) (keys []manifest.SignerKey) {
-	root, err := places.Paths(a).RootPolicy()
+	root, err := paths.Paths(a).RootPolicy()
 	if err != nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/signing"
@@ -26,7 +26,7 @@ type trustCheckAnswer struct {
 }
 
 func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	t, err := places.OpenTrust(a)
+	t, err := paths.OpenTrust(a)
 	if trust.IsMissing(err) {
 		return nil, fault.Of(err).Asked()
 	}
@@ -81,7 +81,7 @@ func (c trustCheckAnswer) Text(t *cli.Terminal) {
 	for _, p := range c.Policies {
 		var who []string
 		for _, k := range p.Keys {
-			s := k.Name + " " + places.Short(k.Fingerprint)
+			s := k.Name + " " + paths.Short(k.Fingerprint)
 			if k.Fault != "" {
 				s += " (" + k.Fault + ")"
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/findings"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -49,7 +49,7 @@ func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := places.RefuseLinks(a, s.File); err != nil {
+	if err := paths.RefuseLinks(a, s.File); err != nil {
 		return nil, err
 	}
 	t, err := trustToAsk(a)
@@ -62,12 +62,12 @@ func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		}
 		return c.verifyItems(ctx, a)
 	}
-	file, err := places.Open(a, s.File)
+	file, err := paths.Open(a, s.File)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	ans, f := signing.Verify(t, places.Lists(a), s, file)
+	ans, f := signing.Verify(t, paths.Lists(a), s, file)
 	for _, w := range ans.Warnings {
 		a.Term.Warn("%s", w)
 	}
@@ -76,7 +76,7 @@ func (c *VerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) 
 
 // trustToAsk opens the policies for a command that answers a question: without a policy the answer is no.
 func trustToAsk(a *cli.App) (*trust.Trust, error) {
-	t, err := places.OpenTrust(a)
+	t, err := paths.OpenTrust(a)
 	if trust.IsMissing(err) {
 		return nil, fault.Of(err).Asked()
 	}
@@ -94,9 +94,9 @@ func printEvidence(t *cli.Terminal, v *signing.Evidence) {
 		rows = append(rows, []string{"  tree", fault.Count(int64(v.TreeFiles), "file") + " beside it, " + v.Tree})
 	}
 	for _, s := range v.Signers {
-		who := fmt.Sprintf("%q %s", s.Name, places.Short(s.Key))
+		who := fmt.Sprintf("%q %s", s.Name, paths.Short(s.Key))
 		if s.Name == "" {
-			who = places.Short(s.Key)
+			who = paths.Short(s.Key)
 		}
 		if s.Owner != "" {
 			who += ", " + s.Owner

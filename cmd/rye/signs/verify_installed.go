@@ -6,14 +6,14 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/findings"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/clients"
 	"github.com/rye-build/rye/manifest/signing"
 )
 
 // verifyInstalled compares what rye export put into the folders of clients with the lock.
 func verifyInstalled(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := places.OpenLock(a, false)
+	l, err := paths.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}

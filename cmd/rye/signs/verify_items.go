@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/findings"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/clients"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -108,7 +108,7 @@ func words(v *signing.Evidence) string {
 	var names []string
 	for _, s := range v.Signers {
 		if s.Verdict == policy.Admitted.String() {
-			names = append(names, cmp.Or(s.Name, places.Short(s.Key)))
+			names = append(names, cmp.Or(s.Name, paths.Short(s.Key)))
 		}
 	}
 	return fmt.Sprintf("signed by %s under %q%s", strings.Join(names, ", "), v.Rule, beside)
@@ -241,7 +241,7 @@ func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Ite
 	}
 	s.Listed = lists(v, it, beside)
 	s.Known = &admission.Known{Signed: it.Signed, Err: it.Broken} // Load has just read it of these bytes
-	ans, f := signing.Verify(t, places.Lists(v.App), s, bytes.NewReader(it.Bytes))
+	ans, f := signing.Verify(t, paths.Lists(v.App), s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
 	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(v, it) {
 		f.Hint[0] = "rye diff " + fault.Quote(it.Ref.String())

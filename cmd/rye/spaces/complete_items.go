@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/template/params"
 )
 
@@ -137,7 +137,7 @@ func CompleteKinds(ctx context.Context, a *cli.App) []cli.Candidate {
 func CompleteBundles(ctx context.Context, a *cli.App) []cli.Candidate {
 	ctx, cancel := context.WithTimeout(ctx, CompleteTime)
 	defer cancel()
-	b, err := places.OpenWorkspace(a)
+	b, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil
 	}

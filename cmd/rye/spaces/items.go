@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/lock/items"
@@ -22,12 +22,12 @@ import (
 type Items struct {
 	*items.Items
 	App  *cli.App
-	from *places.Workspace
+	from *paths.Workspace
 }
 
 // OpenItems opens what can be seen from the project, or from outside of any.
 func OpenItems(ctx context.Context, a *cli.App) (*Items, error) {
-	w, err := places.OpenWorkspace(a)
+	w, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func OpenItems(ctx context.Context, a *cli.App) (*Items, error) {
 }
 
 // ItemsOf opens what can be seen from a workspace, which is closed with it.
-func ItemsOf(ctx context.Context, w *places.Workspace) (*Items, error) {
+func ItemsOf(ctx context.Context, w *paths.Workspace) (*Items, error) {
 	v, err := items.Open(ctx, w.Workspace, w.Abs)
 	if err != nil {
 		return nil, err
@@ -50,12 +50,12 @@ func ItemsOf(ctx context.Context, w *places.Workspace) (*Items, error) {
 // Check checks the items that arguments name; without any, all that this user changes here. A good answer is given
 // again, without reading them, until something changes.
 func Check(ctx context.Context, a *cli.App, texts ...string) (*check.Report, error) {
-	w, err := places.OpenWorkspace(a)
+	w, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	var q *places.Question
+	var q *paths.Question
 	if len(texts) == 0 {
 		q = w.AskOfItems(ctx, "check", "")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/trust"
@@ -31,7 +31,7 @@ type Vouching struct {
 
 // OpenVouching is that of the policy.
 func OpenVouching(a *cli.App) (*Vouching, error) {
-	t, err := places.OpenTrust(a)
+	t, err := paths.OpenTrust(a)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 }
 
 // Open opens the workspace of a command that takes a bundle, and what it trusts. The caller closes the workspace.
-func (c *SignerFlags) Open(ctx context.Context, a *cli.App) (*places.Workspace, *Vouching, error) {
-	w, err := places.OpenWorkspace(a)
+func (c *SignerFlags) Open(ctx context.Context, a *cli.App) (*paths.Workspace, *Vouching, error) {
+	w, err := paths.OpenWorkspace(a)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +95,7 @@ func (c *SignerFlags) Open(ctx context.Context, a *cli.App) (*places.Workspace, 
 
 // Space makes ready to verify a bundle: it notes the spaces that the bundle's items may use, and returns the user's space and what is
 // here of the bundles that it requires.
-func (v *Vouching) Space(ctx context.Context, w *places.Workspace, l *manifest.FileList) (s *install.Space, needs []bundle.Need, err error) {
+func (v *Vouching) Space(ctx context.Context, w *paths.Workspace, l *manifest.FileList) (s *install.Space, needs []bundle.Need, err error) {
 	if v.Options.Below, needs, err = w.Below(ctx, l.BundleID, l.Requires); err != nil {
 		return nil, nil, err
 	}
@@ -106,13 +106,13 @@ func (v *Vouching) Space(ctx context.Context, w *places.Workspace, l *manifest.F
 // SignerKey reads a key as readPublic does, or takes a kept one.
 func SignerKey(ctx context.Context, a *cli.App, arg string) (key.Public, error) {
 	if key.CheckName(arg) == nil {
-		if dir, err := places.KeysDir(a); err == nil {
+		if dir, err := paths.KeysDir(a); err == nil {
 			if k, err := dir.Public(arg); err == nil {
 				return k, nil
 			}
 		}
 	}
-	k, err := places.ReadPublic(ctx, a, arg)
+	k, err := paths.ReadPublic(ctx, a, arg)
 	if _, ok := errors.AsType[*fault.Error](err); err != nil && !ok && !errors.Is(err, fs.ErrNotExist) {
 		f := fault.Of(err)
 		f.Code = fault.Validation

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/materialise"
 )
@@ -42,7 +42,7 @@ func rebuildables() []rebuildable {
 		{"search", "the words of items, one index for each place that was searched from", "search", indexesSize, RemoveAll},
 		{"bundles", "which bundles and items were verified, as long as their files look the same", "bundles", filesSize, RemoveAll},
 		{"oci", "what pulls that were cut off have fetched", "oci", spool.Size, spool.Clear},
-		{"build", "the results of build steps", "build.db", places.BuildCacheSize, func(_ context.Context, path string) error {
+		{"build", "the results of build steps", "build.db", paths.BuildCacheSize, func(_ context.Context, path string) error {
 			return build.OpenCache(path, nil).Clear()
 		}},
 		{"exec", "the files that tools run from, verified before each run", "exec", CopiesSize, clearCopies},

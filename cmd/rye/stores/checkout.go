@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type storeCheckoutRun struct {
@@ -44,7 +44,7 @@ func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer,
 
 func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) (ans storeCheckoutAnswer, err error) {
 	if root.Kind != cas.TreeKind {
-		return ans, places.NotATree(root).Try("rye store cat " + fault.Quote(c.Object))
+		return ans, paths.NotATree(root).Try("rye store cat " + fault.Quote(c.Object))
 	}
 	dir := a.Absolute(cli.Setting{Value: c.Dir})
 	if dir.Err != nil {

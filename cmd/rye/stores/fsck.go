@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type storeFsckRun struct {
@@ -63,9 +63,9 @@ func (s storeFsckAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	open := places.ReadStore
+	open := paths.ReadStore
 	if c.Repair || c.RepairFrom != "" {
-		open = places.HaveStore
+		open = paths.HaveStore
 	}
 	s, err := open(a)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/lock/gcroot"
 )
 
@@ -43,7 +43,7 @@ func (c *storeGcRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Grace < 0 {
 		return nil, fault.New(fault.Validation, "--grace must not be negative")
 	}
-	s, err := places.HaveStore(a)
+	s, err := paths.HaveStore(a)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type storeLsRun struct{ optionalObject }
@@ -64,7 +64,7 @@ func (c *storeLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	ans := storeLsAnswer{Entries: []entryLine{}}
 	err := objectArg(c.optionalObject).read(ctx, a, cas.TreeKind, func(s *disk.Store, id cas.ID) error {
-		entries, err := places.ReadTree(ctx, s, id)
+		entries, err := paths.ReadTree(ctx, s, id)
 		for i := range entries {
 			ans.Entries = append(ans.Entries, lineOf(entries[i].Name, &entries[i]))
 		}
@@ -75,7 +75,7 @@ func (c *storeLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // all lists the store. What is intact is listed beside a damaged pack.
 func (c *storeLsRun) all(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, err := places.ReadStore(a)
+	s, err := paths.ReadStore(a)
 	if err != nil {
 		return nil, err
 	}

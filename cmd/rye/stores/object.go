@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 // An objectArg is the argument of a command that reads one object.
@@ -22,7 +22,7 @@ type optionalObject struct {
 // read opens the store, finds the object, and calls do, again if a damaged object could be healed. Of objects with one
 // digest it takes the first of kinds that the store has.
 func (c objectArg) read(ctx context.Context, a *cli.App, first cas.Kind, do func(s *disk.Store, id cas.ID) error) error {
-	s, err := places.ReadStore(a)
+	s, err := paths.ReadStore(a)
 	if err != nil {
 		return err
 	}
@@ -32,13 +32,13 @@ func (c objectArg) read(ctx context.Context, a *cli.App, first cas.Kind, do func
 		kinds = []cas.Kind{cas.Blob, cas.Document, cas.TreeKind}
 	}
 	var id cas.ID
-	err = places.Healing(ctx, a, s, cas.ID{}, func() error {
-		o, err := places.Resolve(ctx, s, c.Object, kinds...)
+	err = paths.Healing(ctx, a, s, cas.ID{}, func() error {
+		o, err := paths.Resolve(ctx, s, c.Object, kinds...)
 		id = o.Id
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return places.Healing(ctx, a, s, id, func() error { return do(s, id) })
+	return paths.Healing(ctx, a, s, id, func() error { return do(s, id) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type storePutRun struct {
@@ -55,7 +55,7 @@ func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 	}
-	s, err := places.MakeStore(a)
+	s, err := paths.MakeStore(a)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // put returns the objects that are durable, also with an error.
 func (c *storePutRun) put(ctx context.Context, a *cli.App, s *disk.Store) (ans storePutAnswer, err error) {
-	cache := places.OpenStatCache(a, c.Paranoid)
+	cache := paths.OpenStatCache(a, c.Paranoid)
 	defer cache.Finish(ctx, a)
 	p := a.Progress("storing", 0)
 	defer p.Done()
@@ -123,7 +123,7 @@ func (c *storePutRun) size(ctx context.Context) (sum int64, err error) {
 }
 
 // one puts one path.
-func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path string, cache *places.StatCache, p *cli.Progress) (putLine, error) {
+func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path string, cache *paths.StatCache, p *cli.Progress) (putLine, error) {
 	line := putLine{Path: path, Ref: c.Ref}
 	if path == "-" {
 		info, err := batch.Put(ctx, cas.Blob, p.Counted(a.Input(ctx)))

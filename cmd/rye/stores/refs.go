@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type storeRefsRun struct {
@@ -40,9 +40,9 @@ func (s storeRefsAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	open := places.ReadStore
+	open := paths.ReadStore
 	if c.Set != "" || c.Delete {
-		open = places.HaveStore
+		open = paths.HaveStore
 	}
 	s, err := open(a)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, err
 
 // whole finds the object for a change. It refuses prefixes of digests, which may name another object tomorrow.
 func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag string) (cas.ID, error) {
-	o, err := places.Resolve(ctx, s, arg)
+	o, err := paths.Resolve(ctx, s, arg)
 	if err == nil && o.Part {
 		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s takes a ref or a whole digest, but %q is only a prefix", flag, arg),
 			Why: []string{"it is " + o.Id.String()}, Details: map[string]any{"digest": o.Id.Digest.String()}}
@@ -126,5 +126,5 @@ func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag strin
 }
 
 func noRef(s *disk.Store, name string) error {
-	return places.SuggestRef(s, name, fault.New(fault.NotFound, "the store has no ref %q", name).On("ref", name).On("store", s.Dir()))
+	return paths.SuggestRef(s, name, fault.New(fault.NotFound, "the store has no ref %q", name).On("ref", name).On("store", s.Dir()))
 }

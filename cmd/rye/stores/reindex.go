@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type storeReindexRun struct{}
@@ -21,7 +21,7 @@ func (s storeReindexAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *storeReindexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, err := places.HaveStore(a)
+	s, err := paths.HaveStore(a)
 	if err != nil {
 		return nil, err
 	}

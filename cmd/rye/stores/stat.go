@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type storeStatRun struct{ optionalObject }
@@ -58,7 +58,7 @@ func (c *storeStatRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 }
 
 func sizeOfStore(a *cli.App) (cli.Answer, error) {
-	s, err := places.ReadStore(a)
+	s, err := paths.ReadStore(a)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type storeTreeRun struct{ objectArg }
@@ -29,7 +29,7 @@ func (c *storeTreeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	var ans storeTreeAnswer
 	err := c.read(ctx, a, cas.TreeKind, func(s *disk.Store, id cas.ID) error {
 		if id.Kind != cas.TreeKind {
-			return places.NotATree(id)
+			return paths.NotATree(id)
 		}
 		if err := listable(ctx, s, id); err != nil {
 			return err

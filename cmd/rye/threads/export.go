@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/export"
@@ -69,7 +69,7 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if ans.File == "" {
 		ans.File = path.Base(filepath.ToSlash(s.dir)) + ".tar.zst"
 	}
-	file, err := places.ToWrite(a, ans.File)
+	file, err := paths.ToWrite(a, ans.File)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
 			return nil, err
 		}
 	}
-	file, err := places.ToWrite(a, ans.File)
+	file, err := paths.ToWrite(a, ans.File)
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +137,12 @@ func (c *exportRun) beside(a *cli.App, directive string) (string, error) {
 	if err := portable.CheckID(c.Recording); err != nil {
 		return "", fault.New(fault.Validation, "invalid name of a recording %q: %v", c.Recording, err)
 	}
-	p, err := places.Paths(a).FindProject()
+	p, err := paths.Paths(a).FindProject()
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(p.DotAI(), "directives", filepath.FromSlash(recording.Dir(strings.TrimPrefix(directive, "directive:"))))
-	if err := places.RefuseLinks(a, dir); err != nil {
+	if err := paths.RefuseLinks(a, dir); err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, c.Recording+recording.Ext), os.MkdirAll(dir, 0o777)
@@ -177,7 +177,7 @@ func (c *exportRun) lock(a *cli.App, s *source) ([]byte, error) {
 	if c.Lock != "" {
 		return osfile.ReadSmall(c.Lock, maxLock)
 	}
-	project, err := places.Paths(a).FindProject()
+	project, err := paths.Paths(a).FindProject()
 	if err != nil {
 		return nil, err
 	}

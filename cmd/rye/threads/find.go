@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/thread/operate"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/export"
@@ -153,7 +153,7 @@ func beginning(path string) ([]byte, error) {
 
 // threadsDir is where the threads of this command's project are.
 func threadsDir(a *cli.App) (string, error) {
-	p, err := places.Paths(a).FindProject()
+	p, err := paths.Paths(a).FindProject()
 	if err != nil {
 		return "", err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/registry"
@@ -56,7 +56,7 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	var f registry.Filter
 	if !c.All {
-		p, err := places.Paths(a).FindProject()
+		p, err := paths.Paths(a).FindProject()
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -26,7 +26,7 @@ const pruned = "pruned"
 // looks for that one.
 func unread(a *cli.App, id string) (map[string]*registry.Thread, error) {
 	state := a.Dir(cli.StatePlace)
-	p, err := places.Paths(a).FindProject()
+	p, err := paths.Paths(a).FindProject()
 	if err != nil || state.Err != nil {
 		return nil, nil // a file needs neither
 	}
@@ -128,7 +128,7 @@ func prunedText(t *cli.Terminal, id, status string, p *registry.Pruned) {
 		rows = append(rows, []string{"  model", fmt.Sprintf("%s  %s on %s, %d tokens in, %d out, %s", u.Model, fault.Count(u.Calls, "call"), u.Day, u.Input, u.Output, dollars(u.Spend))})
 	}
 	if rows = append(rows, []string{"  lines", strconv.FormatInt(p.Lines, 10)}); p.Line > 0 {
-		rows = append(rows, []string{"  last signed", positionOf(p)}, []string{"  signed by", "machine " + places.Short(p.Signer)})
+		rows = append(rows, []string{"  last signed", positionOf(p)}, []string{"  signed by", "machine " + paths.Short(p.Signer)})
 	}
 	t.Rows(rows)
 }

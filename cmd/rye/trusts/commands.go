@@ -2,7 +2,7 @@ package trusts
 
 import (
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 // Commands lists the commands of this package, in the order in which the help shows them.
@@ -85,7 +85,7 @@ func Commands() []cli.Command {
 				"    rye trust add default --names 'acme/**' --threshold 2\n    rye trust add alice --expires 2028-01-31\n" +
 				"    rye trust add --rotation rotation.yaml",
 			Aka: []string{"trust import", "trust key"},
-			New: func() cli.Runner { return new(trustAddRun) }, Schema: "trust-change/1", Output: places.TrustChange{},
+			New: func() cli.Runner { return new(trustAddRun) }, Schema: "trust-change/1", Output: paths.TrustChange{},
 		},
 		{
 			Path: "trust list", Group: "trust", Help: "Show trusted keys, revocations and execution rules.",
@@ -98,7 +98,7 @@ func Commands() []cli.Command {
 			More: "Give a key by its name in the policy, its fingerprint or the first digits of it, or the key itself. Give a digest (blake3:…) of a file, with or without its " +
 				"signatures, of a tree or of a document. From then on it is refused, whatever the policy says elsewhere and whenever it was signed.\n\n" +
 				"Examples:\n\n    rye trust revoke alice --reason 'laptop stolen'\n    rye trust revoke blake3:… --reason 'deletes the home directory'",
-			New: func() cli.Runner { return new(trustRevokeRun) }, Schema: "trust-change/1", Output: places.TrustChange{},
+			New: func() cli.Runner { return new(trustRevokeRun) }, Schema: "trust-change/1", Output: paths.TrustChange{},
 		},
 		{
 			Path: "trust remove", Quiet: true, Group: "trust", Help: "Remove a key or another entry from the policy.",
@@ -106,7 +106,7 @@ func Commands() []cli.Command {
 				"first. A removed key is unknown, not revoked: see rye trust revoke. When a rule is removed, the next most specific one decides.\n\n" +
 				"Examples:\n\n    rye trust remove alice\n    rye trust remove --from names 'acme/**'",
 			Aka: []string{"trust rm", "trust delete"},
-			New: func() cli.Runner { return new(trustRemoveRun) }, Schema: "trust-change/1", Output: places.TrustChange{},
+			New: func() cli.Runner { return new(trustRemoveRun) }, Schema: "trust-change/1", Output: paths.TrustChange{},
 		},
 		{
 			Path: "trust update", Quiet: true, Group: "trust", Help: "Update the revocation lists that the policy names.",

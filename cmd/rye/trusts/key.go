@@ -9,7 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
@@ -24,7 +24,7 @@ func NoKey(a *cli.App, name string, err error) error {
 		Hint: []string{"rye key new", "rye key list"}, Details: map[string]any{"key": name}}
 	if name != key.DefaultName {
 		f.Hint = f.Hint[1:]
-		dir, err := places.KeysDir(a)
+		dir, err := paths.KeysDir(a)
 		// Since a rotation the key that signs is called otherwise, and it may have been removed.
 		if first, _ := dir.Default(); err == nil && name == first {
 			f.Hint = []string{"rye key new " + fault.Quote(name), "rye key list"}
@@ -50,7 +50,7 @@ type Signer struct {
 
 // SigningKey opens a named key, else RYE_KEY, else the default key. It refuses while private keys lie in a project.
 func SigningKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
-	if err := places.CheckKeyPlaces(a); err != nil {
+	if err := paths.CheckKeyPlaces(a); err != nil {
 		return Signer{}, err
 	}
 	return openKey(ctx, a, name)
@@ -69,7 +69,7 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 		}
 		return Signer{p, cli.EnvKey}, nil
 	}
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return Signer{}, err
 	}
@@ -87,10 +87,10 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 
 // KnownSigner is the public half of the key that SigningKey opens, if no passphrase is needed to know it.
 func KnownSigner(a *cli.App, name string) (key.Public, bool) {
-	if places.CheckKeyPlaces(a) != nil || name == "" && a.Env(cli.EnvKey) != "" {
+	if paths.CheckKeyPlaces(a) != nil || name == "" && a.Env(cli.EnvKey) != "" {
 		return key.Public{}, false
 	}
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err == nil && name == "" {
 		name, err = dir.Default()
 	}
@@ -106,7 +106,7 @@ func KeySetting(a *cli.App) cli.Setting {
 	if a.Env(cli.EnvKey) != "" {
 		return cli.Setting{Value: "set", Origin: cli.EnvKey}
 	}
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return cli.Setting{Origin: "HOME", Err: err}
 	}
@@ -125,17 +125,17 @@ func KeySetting(a *cli.App) cli.Setting {
 
 // rootSide is the root policy with its lists, to describe keys. A policy that can't be read says nothing about them.
 func rootSide(a *cli.App) policy.Side {
-	au, err := places.Paths(a).RootPolicy()
+	au, err := paths.Paths(a).RootPolicy()
 	if err != nil {
 		return policy.Side{}
 	}
-	au.Side.Lists, _ = places.Lists(a).Load(au)
+	au.Side.Lists, _ = paths.Lists(a).Load(au)
 	return au.Side
 }
 
 // KeyLines lists the user's keys.
 func KeyLines(a *cli.App) ([]trust.KeyState, error) {
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func KeyLines(a *cli.App) ([]trust.KeyState, error) {
 
 // openKeyLine returns one of the user's keys.
 func openKeyLine(a *cli.App, name string) (trust.KeyState, error) {
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return trust.KeyState{}, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -34,7 +34,7 @@ func (k keyExportAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -18,14 +18,14 @@ type keyImportRun struct {
 }
 
 func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return nil, err
 	}
 	if err := key.CheckName(c.Name); err != nil {
 		return nil, err
 	}
-	pem, err := places.ReadArgument(ctx, a, c.File)
+	pem, err := paths.ReadArgument(ctx, a, c.File)
 	if err != nil {
 		return nil, err
 	}

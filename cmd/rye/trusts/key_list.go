@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -36,7 +36,7 @@ func (k KeyListAnswer) Text(t *cli.Terminal) {
 		if l.Default {
 			mark = "*"
 		}
-		rows = append(rows, []string{mark + " " + l.Name, OrDash(places.Short(l.Fingerprint)), keyText(l)})
+		rows = append(rows, []string{mark + " " + l.Name, OrDash(paths.Short(l.Fingerprint)), keyText(l)})
 	}
 	t.Rows(rows)
 }

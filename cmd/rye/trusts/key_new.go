@@ -10,7 +10,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
@@ -23,8 +23,8 @@ type KeyNewRun struct {
 }
 
 type KeyNewAnswer struct {
-	Key    trust.KeyState     `json:"key"`
-	Policy places.TrustChange `json:"policy"`
+	Key    trust.KeyState    `json:"key"`
+	Policy paths.TrustChange `json:"policy"`
 }
 
 func (k KeyNewAnswer) Text(t *cli.Terminal) {
@@ -44,7 +44,7 @@ func (c *KeyNewRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, err
 		}
 	}
-	unlock, err := places.AloneAtHome(ctx, a)
+	unlock, err := paths.AloneAtHome(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ type keysBefore struct {
 
 // look finds what would stand in the way before there is a key.
 func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
-	if was.dir, err = places.KeysDir(a); err != nil {
+	if was.dir, err = paths.KeysDir(a); err != nil {
 		return was, err
 	}
 	if err := key.CheckName(c.Name); err != nil {
@@ -71,11 +71,11 @@ func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
 	if was.kept, err = was.dir.List(); err != nil {
 		return was, err
 	}
-	au, err := places.Paths(a).RootPolicy()
+	au, err := paths.Paths(a).RootPolicy()
 	was.none = err == nil && au.File == nil
 	if len(was.kept) == 0 || was.none {
 		if err == nil {
-			err = places.Paths(a).Editable()
+			err = paths.Paths(a).Editable()
 		}
 		if err != nil {
 			return was, err
@@ -108,7 +108,7 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 	if err := dir.Add(c.Name, p, passphrase); err != nil {
 		return nil, keyExists(c.Name, err, fault.Command("rye key new", key.Next(c.Name)))
 	}
-	ans := KeyNewAnswer{Policy: places.TrustChange{Change: trust.Change{Changes: []policy.Change{}}}}
+	ans := KeyNewAnswer{Policy: paths.TrustChange{Change: trust.Change{Changes: []policy.Change{}}}}
 	if ans.Key, err = openKeyLine(a, c.Name); err != nil {
 		return nil, err
 	}
@@ -148,9 +148,9 @@ func (c *KeyNewRun) policyAlone(ctx context.Context, a *cli.App, dir key.Dir) (c
 }
 
 // TrustFirst gives a user's first key the names ** except rye/**, unless other keys have them already.
-func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (places.TrustChange, error) {
+func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (paths.TrustChange, error) {
 	given := true
-	ans, err := places.EditPolicy(ctx, a, places.Edit{Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
+	ans, err := paths.EditPolicy(ctx, a, paths.Edit{Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 		after, err := root.Policy.AddKey(k, true)
 		if err != nil {
 			return nil, err

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 )
 
 type keyRemoveRun struct {
@@ -14,7 +14,7 @@ type keyRemoveRun struct {
 }
 
 func (c *keyRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return nil, err
 	}

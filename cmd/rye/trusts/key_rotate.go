@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -36,7 +36,7 @@ type keyRotateAnswer struct {
 func (k keyRotateAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", k.File) }
 
 func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	root, err := places.Paths(a).RootPolicy()
+	root, err := paths.Paths(a).RootPolicy()
 	if err != nil {
 		return nil, err
 	}

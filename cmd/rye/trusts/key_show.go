@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -24,7 +24,7 @@ func (c *keyShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := places.Paths(a).RootPolicy(); err != nil {
+		if _, err := paths.Paths(a).RootPolicy(); err != nil {
 			return nil, err
 		}
 		l := trust.StateOf(s.Name, s.Public(), rootSide(a), a.Now())
@@ -32,7 +32,7 @@ func (c *keyShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return keyShowAnswer{l}, nil
 	}
 	if name == "" {
-		dir, err := places.KeysDir(a)
+		dir, err := paths.KeysDir(a)
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cas/oci"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/manifest"
@@ -78,7 +78,7 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		question = ""
 	}
 	own, _ := KeyLines(a) // without them no loss can be told
-	ans, err := places.EditPolicy(ctx, a, places.Edit{
+	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
 		Question: question,
 		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 			var after *policy.Policy
@@ -125,7 +125,7 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // key reads the key and what is to be said of it.
 func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err error) {
-	au, err := places.Paths(a).RootPolicy()
+	au, err := paths.Paths(a).RootPolicy()
 	if err != nil && (au == nil || !errors.Is(err, fs.ErrNotExist)) {
 		return k, err
 	}
@@ -159,7 +159,7 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 // read reads the public key, which must have the fingerprint that was given.
 func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err error) {
 	if c.From == "" {
-		if p, err = places.ReadPublic(ctx, a, c.Public); err != nil {
+		if p, err = paths.ReadPublic(ctx, a, c.Public); err != nil {
 			return p, ofKept(a, c.Public, err)
 		}
 		if found := p.Fingerprint().String(); c.Fingerprint != "" && found != c.Fingerprint {
@@ -188,9 +188,9 @@ func readClaim(ctx context.Context, a *cli.App, place string) (source.Claim, err
 		if !strings.Contains(place, "://") {
 			place = a.Absolute(cli.Setting{Value: place}).Value
 		}
-		return source.ReadClaim(ctx, places.Fetcher(a), place)
+		return source.ReadClaim(ctx, paths.Fetcher(a), place)
 	}
-	at, ref, err := places.Registry(a, place, nil)
+	at, ref, err := paths.Registry(a, place, nil)
 	if err != nil {
 		return source.Claim{}, err
 	}
@@ -217,7 +217,7 @@ func ofKept(a *cli.App, name string, err error) error {
 	if key.CheckName(name) != nil {
 		return err
 	}
-	dir, none := places.KeysDir(a)
+	dir, none := paths.KeysDir(a)
 	if none == nil {
 		_, none = dir.Public(name)
 	}
@@ -252,7 +252,7 @@ func ParseDate(flag, text string) (time.Time, error) {
 
 // rotate carries out a rotation.
 func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	file, err := osfile.ReadSmall(c.Rotation, places.MaxKeyFile)
+	file, err := osfile.ReadSmall(c.Rotation, paths.MaxKeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -261,9 +261,9 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, fmt.Errorf("%q: %w", c.Rotation, err)
 	}
 	fresh := doc.Step.Key.Public
-	ans, err := places.EditPolicy(ctx, a, places.Edit{
+	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
 		Question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(), doc.Step.Retire.Short()),
-		Edit:     places.Lists(a).Rotation(ctx, doc, places.Paths(a).RootPolicyFile().Path, c.Rotation),
+		Edit:     paths.Lists(a).Rotation(ctx, doc, paths.Paths(a).RootPolicyFile().Path, c.Rotation),
 		Before: func() {
 			a.Term.Note("comes  %s", fresh.Fingerprint())
 			a.Term.Note("goes   %s", doc.Step.Retire)
@@ -292,7 +292,7 @@ func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 		a.Term.Note("what the old key has signed is refused now: rye sign --all --key %s in each project signs it again", fault.Quote(lines[to].Name))
 		return nil
 	}
-	dir, err := places.KeysDir(a)
+	dir, err := paths.KeysDir(a)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -16,14 +16,14 @@ type trustListRun struct{}
 type TrustListAnswer struct{ trust.Listing }
 
 func (*trustListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
-	au, err := places.Paths(a).RootPolicy()
+	au, err := paths.Paths(a).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
 	if au.File == nil {
 		a.Term.Note("no policy at %q, so no key is trusted", au.Path)
 	}
-	lists, err := places.Lists(a).Load(au)
+	lists, err := paths.Lists(a).Load(au)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 		case k.Expires != "":
 			until = "until " + k.Expires
 		}
-		keys = append(keys, []string{"  " + k.Name, places.Short(k.Fingerprint), OrDash(until), OrDash(k.Owner)})
+		keys = append(keys, []string{"  " + k.Name, paths.Short(k.Fingerprint), OrDash(until), OrDash(k.Owner)})
 	}
 	for _, r := range l.Rules {
 		rule := policy.Rule{Keys: r.Keys, Threshold: r.Threshold, V1: len(r.Accept) > 1, Except: r.Except}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -37,7 +37,7 @@ func (c *trustRemoveRun) explained(p *policy.Policy, err error) error {
 }
 
 func (c *trustRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	ans, err := places.EditPolicy(ctx, a, places.Edit{
+	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
 		Question: fmt.Sprintf("remove %q from %q?", c.Entry, c.From),
 		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 			if c.From == "keys" {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
@@ -20,7 +20,7 @@ type trustRevokeRun struct {
 }
 
 func (c *trustRevokeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	au, err := places.Paths(a).RootPolicy()
+	au, err := paths.Paths(a).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (c *trustRevokeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, err
 	}
 	r.Reason, r.Date = c.Reason, a.Clock().UTC().Truncate(24*time.Hour)
-	ans, err := places.EditPolicy(ctx, a, places.Edit{
+	ans, err := paths.EditPolicy(ctx, a, paths.Edit{
 		Question: fmt.Sprintf("revoke %s?", r.What()),
 		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 			for _, known := range root.Policy.Sections().Revoked {

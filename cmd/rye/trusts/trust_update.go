@@ -6,7 +6,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -21,11 +21,11 @@ func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if c.From != "" && c.List == "" {
 		return nil, &fault.Error{Code: fault.Validation, Text: "which list is read from " + fault.Quote(c.From) + "?", Hint: []string{"rye trust update LIST --from " + fault.Quote(c.From)}}
 	}
-	root, err := places.Paths(a).RootPolicy()
+	root, err := paths.Paths(a).RootPolicy()
 	if err != nil {
 		return nil, err
 	}
-	project, err := places.Paths(a).ProjectPolicy()
+	project, err := paths.Paths(a).ProjectPolicy()
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if c.From == "" {
 		from.Value = ""
 	}
-	u, faults := places.Lists(a).UpdateAll(ctx, root, project, c.List, from.Value)
+	u, faults := paths.Lists(a).UpdateAll(ctx, root, project, c.List, from.Value)
 	for i, f := range faults {
 		if i > 0 {
 			a.Term.Warn("%s", f.Text)

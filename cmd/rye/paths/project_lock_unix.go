@@ -1,6 +1,6 @@
 //go:build unix
 
-package places
+package paths
 
 import (
 	"context"

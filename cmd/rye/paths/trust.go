@@ -1,4 +1,4 @@
-package places
+package paths
 
 import (
 	"github.com/rye-build/rye/cmd/rye/cli"

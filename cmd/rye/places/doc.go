@@ -1,3 +1,0 @@
-// Package places turns flags and environment variables into what commands work on: the project, the policies, the keys,
-// the store and the caches.
-package places
