@@ -6,14 +6,14 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/sarif"
 	"github.com/rye-build/rye/exec/licences"
 )
 
 type licencesRun struct {
 	Deny []string `placeholder:"GLOB" sep:"none" help:"Fail if a licence matches GLOB (repeatable)."`
-	findings.Flag
+	sarif.Flag
 }
 
 type licencesAnswer struct {
@@ -40,10 +40,10 @@ func (l *licencesAnswer) Text(t *cli.Terminal) {
 // Extent, Findings and Table are what reports in other formats are made of.
 func (l *licencesAnswer) Extent() string { return fault.Count(int64(len(l.Licences)), "licence") }
 
-func (l *licencesAnswer) Findings() (all []findings.Finding) {
+func (l *licencesAnswer) Findings() (all []sarif.Finding) {
 	for _, e := range l.Licences {
 		if e.Denied {
-			all = append(all, findings.Finding{Code: fault.Policy, Level: findings.Error, File: l.Lock, Line: e.Line, Name: e.Name, Message: "denied licence: " + e.Text()})
+			all = append(all, sarif.Finding{Code: fault.Policy, Level: sarif.Error, File: l.Lock, Line: e.Line, Name: e.Name, Message: "denied licence: " + e.Text()})
 		}
 	}
 	return all
@@ -52,7 +52,7 @@ func (l *licencesAnswer) Findings() (all []findings.Finding) {
 func (l *licencesAnswer) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, e := range l.Licences {
-		rows = append(rows, []string{findings.Code(e.Name), findings.Code(e.Version), findings.Code(e.Licence), findings.Code(e.Declared), denied(e, "")})
+		rows = append(rows, []string{sarif.Code(e.Name), sarif.Code(e.Version), sarif.Code(e.Licence), sarif.Code(e.Declared), denied(e, "")})
 	}
 	return []string{"name", "version", "licence", "declared", ""}, rows
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/findings"
+	"github.com/rye-build/rye/cmd/rye/sarif"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
 
 type checkRun struct {
 	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
-	findings.Flag
+	sarif.Flag
 }
 
 type checkAnswer struct{ *check.Report }
@@ -25,8 +25,8 @@ func (c checkAnswer) Text(t *cli.Terminal) {
 }
 
 // Extent and Findings are what reports in other formats are made of.
-func (c checkAnswer) Extent() string               { return fault.Count(int64(c.Items), "item") }
-func (c checkAnswer) Findings() []findings.Finding { return findings.OfProblems(c.Problems, nil) }
+func (c checkAnswer) Extent() string            { return fault.Count(int64(c.Items), "item") }
+func (c checkAnswer) Findings() []sarif.Finding { return sarif.OfProblems(c.Problems, nil) }
 
 func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return c.Render(a, "check", func() (cli.Answer, error) { return c.check(ctx, a) })

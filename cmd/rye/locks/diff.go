@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/sarif"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock"
@@ -31,7 +31,7 @@ import (
 type diffRun struct {
 	From string `arg:"" optional:"" name:"ref|lock" complete:"pinned" help:"Item's ref, or lock file."`
 	To   string `arg:"" optional:"" name:"lock" complete:"file" help:"Lock file to compare with; default: the project's."`
-	findings.Flag
+	sarif.Flag
 }
 
 // lockDiff is what is different: between two locks, or between one and the working tree.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/sarif"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
@@ -17,23 +17,23 @@ import (
 func (c *LockAnswer) Extent() string { return fault.Count(int64(c.Pins), "pin") }
 
 // Findings are the problems, and what is different in a lock that is out of date.
-func (c *LockAnswer) Findings() []findings.Finding {
+func (c *LockAnswer) Findings() []sarif.Finding {
 	all := ofProblems(c.old, c.Problems)
 	if c.old == nil || !c.Changed {
 		return all
 	}
-	level := func(lockfile.Change) findings.Level { return findings.Error }
-	return append(all, findings.OfChanges(c.Changes, level, update.ChangeText, c.old.LockPath(), c.old.Text())...)
+	level := func(lockfile.Change) sarif.Level { return sarif.Error }
+	return append(all, sarif.OfChanges(c.Changes, level, update.ChangeText, c.old.LockPath(), c.old.Text())...)
 }
 
 // Extent names what is compared.
 func (d *lockDiff) Extent() string { return filepath.Base(d.From) + " and the " + filepath.Base(d.To) }
 
 // Findings are the differences. Those that weaken the lock are warnings.
-func (d *lockDiff) Findings() []findings.Finding {
+func (d *lockDiff) Findings() []sarif.Finding {
 	all := ofProblems(d.of, d.Problems)
 	for _, l := range d.Drift {
-		f := findings.Finding{Code: fault.LockMismatch, Level: findings.Note, Name: l.Ref, Message: l.Kind + " " + l.File, File: placeOf(d.of, l.File)}
+		f := sarif.Finding{Code: fault.LockMismatch, Level: sarif.Note, Name: l.Ref, Message: l.Kind + " " + l.File, File: placeOf(d.of, l.File)}
 		if l.Only != "" {
 			f.Message += ", only " + strings.ReplaceAll(l.Only, "-", " ")
 		}
@@ -42,18 +42,18 @@ func (d *lockDiff) Findings() []findings.Finding {
 		}
 		all = append(all, f)
 	}
-	level := func(c lockfile.Change) findings.Level {
+	level := func(c lockfile.Change) sarif.Level {
 		if c.Weakens() {
-			return findings.Warning
+			return sarif.Warning
 		}
-		return findings.Note
+		return sarif.Note
 	}
-	return append(all, findings.OfChanges(d.Changes, level, update.ChangeText, d.From, d.text())...)
+	return append(all, sarif.OfChanges(d.Changes, level, update.ChangeText, d.From, d.text())...)
 }
 
 // ofProblems places problems: one in a file of a bundle is at the bundle's entry in the lock.
-func ofProblems(l *paths.Lock, problems []check.Problem) []findings.Finding {
-	return findings.OfProblems(problems, func(p check.Problem) (string, int) {
+func ofProblems(l *paths.Lock, problems []check.Problem) []sarif.Finding {
+	return sarif.OfProblems(problems, func(p check.Problem) (string, int) {
 		if id, ok := strings.CutPrefix(p.Space, lockfile.System); ok && l != nil && !l.Id().IsZero() {
 			return l.LockPath(), lockfile.LineOf(l.Text(), "bundles", id)
 		}

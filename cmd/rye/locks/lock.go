@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/sarif"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -41,7 +41,7 @@ type lockRun struct {
 	User      bool     `help:"Lock the user space, for use outside projects."`
 	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
-	findings.Flag
+	sarif.Flag
 	question *paths.Question // of --check
 	yaml     []byte          // the new rye.yaml, which is written before the lock; nil if it stays
 }

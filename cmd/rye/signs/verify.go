@@ -6,8 +6,8 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/sarif"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -19,7 +19,7 @@ type VerifyRun struct {
 	Items     []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
 	Installed bool     `help:"Compare what is in the folders of clients with the lock."`
 	As        string   `placeholder:"NAME" help:"Name under which to use the one file."`
-	findings.Flag
+	sarif.Flag
 }
 
 func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

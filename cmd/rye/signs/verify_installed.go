@@ -5,8 +5,8 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/sarif"
 	"github.com/rye-build/rye/lock/clients"
 	"github.com/rye-build/rye/manifest/signing"
 )
@@ -38,9 +38,9 @@ func printInstalled(t *cli.Terminal, r *clients.Report) {
 	}
 }
 
-func installedFindings(r *clients.Report) (all []findings.Finding) {
+func installedFindings(r *clients.Report) (all []sarif.Finding) {
 	for _, d := range r.Differences {
-		all = append(all, findings.Finding{Code: fault.LockMismatch, Level: findings.Error, File: d.File, Name: d.Ref, Message: d.Reason + ": " + d.Why, Hint: d.Hint()})
+		all = append(all, sarif.Finding{Code: fault.LockMismatch, Level: sarif.Error, File: d.File, Name: d.Ref, Message: d.Reason + ": " + d.Why, Hint: d.Hint()})
 	}
 	return all
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/findings"
 	"github.com/rye-build/rye/cmd/rye/paths"
+	"github.com/rye-build/rye/cmd/rye/sarif"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/clients"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -75,13 +75,13 @@ func (r *VerifyReport) Extent() string {
 }
 
 // Findings are the refused files.
-func (r *VerifyReport) Findings() (all []findings.Finding) {
+func (r *VerifyReport) Findings() (all []sarif.Finding) {
 	if r.Installed != nil {
 		return installedFindings(r.Installed)
 	}
 	for _, v := range r.Files {
 		if !v.Allowed {
-			all = append(all, findings.Finding{Code: v.Code, Level: findings.Error, File: v.File, Line: v.Line, Name: v.Name, Message: cmp.Or(v.Sentence, v.Message), Hint: v.Hint})
+			all = append(all, sarif.Finding{Code: v.Code, Level: sarif.Error, File: v.File, Line: v.Line, Name: v.Name, Message: cmp.Or(v.Sentence, v.Message), Hint: v.Hint})
 		}
 	}
 	return all

@@ -1,4 +1,4 @@
-// Package findings writes what a check found for other programs: SARIF for code scanning, Markdown for job summaries.
+// Package sarif writes what a check found for other programs: SARIF for code scanning, Markdown for job summaries.
 //
 // A command that checks something has the flag --format and gives its findings; one place renders them:
 //
@@ -27,4 +27,4 @@
 // A heading, a sentence with counts, a table with a line for each finding, and the commands to paste. A text from
 // outside can't leave its cell or become markup: see Code. A table has at most 300 rows, and fewer in a report of 900 KiB, and
 // says how many more there are.
-package findings
+package sarif

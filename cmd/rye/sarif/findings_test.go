@@ -1,4 +1,4 @@
-package findings
+package sarif
 
 import (
 	"bytes"
