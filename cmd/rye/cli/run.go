@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/within"
+	"github.com/rye-build/rye/cmd/rye/nested"
 )
 
 // Run runs one command line and returns the exit status.
@@ -39,7 +39,7 @@ func Run(h Host, cmds []Command, args []string) int {
 	a.Args = args
 	// The commands that explain what is wrong must work.
 	if !slices.Contains([]string{"help", "version", "doctor"}, inv.Command.Path) {
-		if err := within.Check(a.RefuseUnknown(), inv.Command.Path, args, a.Env); err != nil {
+		if err := nested.Check(a.RefuseUnknown(), inv.Command.Path, args, a.Env); err != nil {
 			return t.Finish("", nil, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/nested"
 	"github.com/rye-build/rye/cmd/rye/paths"
-	"github.com/rye-build/rye/cmd/rye/within"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
@@ -119,7 +119,7 @@ func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if job.Child == nil {
-		if err := within.Denied("run", within.Thread(a.Env)); err != nil {
+		if err := nested.Denied("run", nested.Thread(a.Env)); err != nil {
 			return nil, err
 		}
 	}

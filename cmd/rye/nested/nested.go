@@ -1,9 +1,9 @@
-// Package within refuses what a rye may not do that a tool of a thread has started.
+// Package nested refuses what a rye may not do that a tool of a thread has started.
 //
 // Each tool of a thread has the variable RYE_THREAD with the thread's id in its environment. A rye that it starts may read and
 // verify. It may not run, sign or change anything: that would be beyond the thread's permissions, limits and budget. A thread that
 // may start others does so by a call (rye docs threads), and such a process has tokens.
-package within
+package nested
 
 import (
 	"slices"

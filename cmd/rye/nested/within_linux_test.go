@@ -1,4 +1,4 @@
-package within_test
+package nested_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package within_test
+package nested_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/within"
+	"github.com/rye-build/rye/cmd/rye/nested"
 )
 
 // TestMain lets this program be what a tool starts: it prints what it may run, and so may the one below it, without the variable.
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	case len(os.Args) == 2 && !strings.HasPrefix(os.Args[1], "-"):
-		if err := within.Check(nil, os.Args[1], nil, os.Getenv); err != nil {
+		if err := nested.Check(nil, os.Args[1], nil, os.Getenv); err != nil {
 			os.Stdout.WriteString(err.Error())
 		}
 	default:
@@ -35,21 +35,21 @@ func TestCheck(t *testing.T) {
 	in := func(string) string { return "acme/plan-1-a\x1b" }
 	out := func(string) string { return "" }
 	for command, args := range map[string][]string{"verify": nil, "thread show": nil, "licences": nil, "lock": {"lock", "--check"}, "run": {"run", "--detached"}, "docs": nil} {
-		if err := within.Check(nil, command, args, in); err != nil {
+		if err := nested.Check(nil, command, args, in); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
 	for _, command := range []string{"run", "exec", "sign", "lock", "key new", "trust add", "thread resume", "approve", "mcp serve", "new", "load", "store put"} {
-		err := within.Check(nil, command, nil, in)
+		err := nested.Check(nil, command, nil, in)
 		if fault.CodeOf(err) != fault.Denied || !strings.Contains(err.Error(), "the thread acme/plan-1-a? can't run rye "+command) {
 			t.Errorf("%s: %v", command, err)
 		}
-		if err := within.Check(nil, command, nil, out); err != nil {
+		if err := nested.Check(nil, command, nil, out); err != nil {
 			t.Errorf("%s outside: %v", command, err)
 		}
 	}
 	bad := errors.New("bad")
-	if err := within.Check(bad, "verify", nil, out); err != bad {
+	if err := nested.Check(bad, "verify", nil, out); err != bad {
 		t.Errorf("%v", err)
 	}
 }
