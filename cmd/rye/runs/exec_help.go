@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/cmd/rye/threads/stand"
+	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/plan"
@@ -53,7 +53,7 @@ func (c *runRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 	defer v.Close()
 	it, err := v.FindNamed(ctx, ref.String())
 	if ref.Kind == "tool" && (err != nil || !graph.Is(it.Model.Tool)) {
-		return "", stand.NoGraph(a, ref)
+		return "", graphview.NoGraph(a, ref)
 	}
 	if err != nil {
 		return "", err

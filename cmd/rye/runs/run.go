@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/threads"
+	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
-	"github.com/rye-build/rye/cmd/rye/threads/stand"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
@@ -81,7 +81,7 @@ func (c *runRun) run(ctx context.Context, a *cli.App, of *detachedRun) (_ cli.An
 				return
 			}
 			if tool, bad := s.Item(ctx, model.Ref{Kind: "tool", ID: ref.ID}); bad == nil {
-				err = stand.Meant(a, err, tool)
+				err = graphview.Meant(a, err, tool)
 			}
 		}()
 	}
@@ -188,7 +188,7 @@ func runs(ctx context.Context, a *cli.App, s *Opened, ref model.Ref) (*ai.Item, 
 	case err == nil && graph.Is(it.Model.Tool):
 		return it, nil
 	}
-	return nil, stand.NoGraph(a, ref)
+	return nil, graphview.NoGraph(a, ref)
 }
 
 func (c *runRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/threads/stand"
+	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -183,7 +183,7 @@ func line(p transcript.Payload) string {
 	case transcript.Checkpoint:
 		return fmt.Sprintf("turn %d", p.Turn)
 	}
-	return cmp.Or(stand.Line(p), endLine(p))
+	return cmp.Or(graphview.Line(p), endLine(p))
 }
 
 // coded is an error with its code, which rye 1 hasn't.

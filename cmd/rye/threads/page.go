@@ -10,7 +10,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/threads/stand"
+	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -151,7 +151,7 @@ func (w *page) event(e step) {
 		w.heading(2, "Continued")
 		w.text(2, p.Message)
 	case transcript.NodeStarted, transcript.NodeResult:
-		w.heading(2, "%s", stand.Line(p))
+		w.heading(2, "%s", graphview.Line(p))
 	default:
 		w.end(p)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/threads/stand"
+	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -47,7 +47,7 @@ type overview struct {
 	Input     int64  `json:"input_tokens"`
 	Output    int64  `json:"output_tokens"`
 	Spend     int64  `json:"spend"` // nano-dollars
-	stand.Place
+	graphview.Place
 }
 
 func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

@@ -1,5 +1,5 @@
-// Package stand shows where the run of a state graph stands.
-package stand
+// Package graphview shows where the run of a state graph stands.
+package graphview
 
 import (
 	"context"
