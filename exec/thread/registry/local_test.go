@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/registry"
-	"github.com/rye-build/rye/exec/thread/registry/registrytest"
+	"github.com/rye-build/rye/exec/thread/roster/rostertest"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -26,9 +26,9 @@ func open(t testing.TB, path string) *registry.Local {
 }
 
 func TestLocal(t *testing.T) {
-	registrytest.Test(t, func(t testing.TB) registrytest.World {
+	rostertest.Test(t, func(t testing.TB) rostertest.World {
 		path, dead := filepath.Join(t.TempDir(), "threads", "registry"), map[int]bool{}
-		return registrytest.World{
+		return rostertest.World{
 			Open: func(t testing.TB) registry.Registry {
 				l := open(t, path)
 				l.Runs = func(process int) string {

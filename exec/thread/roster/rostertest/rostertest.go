@@ -1,5 +1,5 @@
-// Package registrytest checks that something is a registry.Registry.
-package registrytest
+// Package rostertest checks that something is a registry.Registry.
+package rostertest
 
 import (
 	"context"
