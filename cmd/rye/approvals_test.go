@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/approval/approvaltest"
 	"github.com/rye-build/rye/exec/audit/record"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // asked is "asked VAR": it waits until a request is pending and its thread waits for the answer. The variable is the id of the request.
@@ -38,12 +38,12 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	if waits == "" {
 		return
 	}
-	rows := registry.Open(filepath.Join(state, "threads", "registry"), time.Now, nil) // a thread asks, and then it waits
+	rows := roster.Open(filepath.Join(state, "threads", "registry"), time.Now, nil) // a thread asks, and then it waits
 	defer rows.Close()
 	for mark := ""; ; {
-		row, err := registry.Get(ctx, rows, waits)
+		row, err := roster.Get(ctx, rows, waits)
 		ts.Check(err)
-		if row.State != registry.Running {
+		if row.State != roster.Running {
 			return
 		}
 		mark, err = rows.Changed(ctx, mark)

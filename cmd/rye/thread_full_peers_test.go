@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 const fullGraph = `version: "1.0.0"
@@ -334,7 +334,7 @@ func TestPruneFullDisk(t *testing.T) {
 func (f *full) fillPage() {
 	f.t.Helper()
 	path := filepath.Join(f.disk, "state", "rye", "threads", "registry")
-	rows := registry.Open(path, time.Now, nil)
+	rows := roster.Open(path, time.Now, nil)
 	defer rows.Close()
 	size := func() int {
 		info, err := os.Stat(path)
@@ -344,7 +344,7 @@ func (f *full) fillPage() {
 		return int(info.Size())
 	}
 	add := func(id string, more int) {
-		row := &registry.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x" + strings.Repeat("x", more), Project: registry.Project{Root: "/elsewhere"}, Created: time.Now().UTC()}
+		row := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x" + strings.Repeat("x", more), Project: roster.Project{Root: "/elsewhere"}, Created: time.Now().UTC()}
 		if err := rows.Create(f.t.Context(), row, 0); err != nil {
 			f.t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/consent"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // A State of a request.
@@ -129,10 +129,10 @@ type Request struct {
 	Reason   string    `json:"reason,omitempty"` // of denied or superseded
 	Answered time.Time `json:"answered,omitzero"`
 
-	Driver    registry.Driver `json:"driver,omitzero"`     // the process that makes the call
-	Execution string          `json:"execution,omitempty"` // the id of the call in the audit log
-	Code      string          `json:"code,omitempty"`      // of the error of a call that failed
-	Fetched   bool            `json:"fetched,omitempty"`   // the caller has got the outcome
+	Driver    roster.Driver `json:"driver,omitzero"`     // the process that makes the call
+	Execution string        `json:"execution,omitempty"` // the id of the call in the audit log
+	Code      string        `json:"code,omitempty"`      // of the error of a call that failed
+	Fetched   bool          `json:"fetched,omitempty"`   // the caller has got the outcome
 }
 
 // A Step changes the state of a request.
@@ -140,7 +140,7 @@ type Step struct {
 	To          State
 	By, Through string // of an answer
 	Reason      string // of Denied or Superseded
-	Driver      registry.Driver
+	Driver      roster.Driver
 	Execution   string // of Executing
 	Code        string // of Done
 	Result      []byte // of Done: kept for an hour; nil for none

@@ -25,7 +25,7 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/secret"
 	"github.com/rye-build/rye/exec/thread/book"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // A Log is where each step is written before it is made, as audit.Log does.
@@ -37,7 +37,7 @@ type Log interface {
 type Local struct {
 	Now  func() time.Time
 	Log  Log                      // nil: there is only something to look at
-	Runs func(process int) string // as registry.Local has it
+	Runs func(process int) string // as roster.Local has it
 	ID   func() string            // of a new request: NewID unless a test says otherwise
 
 	dir  string
@@ -380,7 +380,7 @@ func (l *Local) Read(_ context.Context, id string, p Part) ([]byte, error) {
 }
 
 // Self is this process, which makes a call.
-func Self() registry.Driver {
+func Self() roster.Driver {
 	host, _ := os.Hostname()
-	return registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host}
+	return roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host}
 }

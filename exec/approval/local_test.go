@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/book/booktest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -93,7 +93,7 @@ func TestLocal(t *testing.T) {
 				return l
 			},
 			Pass: c.pass,
-			Die: func(d registry.Driver) {
+			Die: func(d roster.Driver) {
 				mu.Lock()
 				defer mu.Unlock()
 				dead[d.Process] = true
@@ -104,7 +104,7 @@ func TestLocal(t *testing.T) {
 
 var (
 	approves = approval.Step{To: approval.Approved, By: "bob", Through: "rye approve"}
-	driver   = registry.Driver{Process: 7, Start: "start-7", Host: "h"}
+	driver   = roster.Driver{Process: 7, Start: "start-7", Host: "h"}
 	executes = approval.Step{To: approval.Executing, Driver: driver, Execution: "x1"}
 	finishes = approval.Step{To: approval.Done, Driver: driver}
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 func TestTools(t *testing.T) {
@@ -362,9 +362,9 @@ func TestThreadCancelled(t *testing.T) {
 	defer money.Shut()
 	defer rows.Close()
 	for {
-		all, err := rows.Threads(t.Context(), registry.Filter{})
+		all, err := rows.Threads(t.Context(), roster.Filter{})
 		s.must(err)
-		if len(all) == 1 && all[0].State == registry.Interrupted {
+		if len(all) == 1 && all[0].State == roster.Interrupted {
 			return
 		}
 		select {

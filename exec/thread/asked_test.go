@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // ask asks a thread for something as another process would: with a registry of its own.
@@ -21,19 +21,19 @@ func (w *world) ask(id, what string) {
 	rows, money := thread.Local(w.Paths().State.Path, time.Now)
 	defer rows.Close()
 	defer money.Shut()
-	if _, err := rows.Ask(w.t.Context(), id, registry.Request{For: what, Reason: "not needed"}); err != nil {
+	if _, err := rows.Ask(w.t.Context(), id, roster.Request{For: what, Reason: "not needed"}); err != nil {
 		w.t.Error(err)
 	}
 }
 
 // running returns the thread of a directive that runs.
 func (w *world) running(directive string) string {
-	all, err := w.engine.Registry.Threads(w.t.Context(), registry.Filter{})
+	all, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
 	if err != nil {
 		w.t.Error(err)
 	}
 	for _, row := range all {
-		if row.State == registry.Running && row.Directive == "directive:"+directive {
+		if row.State == roster.Running && row.Directive == "directive:"+directive {
 			return row.ID
 		}
 	}
@@ -45,7 +45,7 @@ func (w *world) running(directive string) string {
 func TestAskedToEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ what, at string }{
-		{registry.Cancel, "parent"}, {registry.Cancel, "child"}, {registry.Kill, "parent"}, {registry.Kill, "child"},
+		{roster.Cancel, "parent"}, {roster.Cancel, "child"}, {roster.Kill, "parent"}, {roster.Kill, "child"},
 	} {
 		t.Run(c.what+" in the "+c.at, func(t *testing.T) {
 			w, _ := family(t, plan(""), nil)
@@ -64,19 +64,19 @@ func TestAskedToEnd(t *testing.T) {
 					}
 				}
 				w.ask(top, c.what)
-				if c.what == registry.Kill {
+				if c.what == roster.Kill {
 					return modeltest.Turn{Hang: true}
 				}
 				return modeltest.Turn{Text: "on", Calls: []provider.ToolCall{executes("b", "acme/echo", object{"text": "x"})}, Usage: usage}
 			})
 			r := w.plan("top")
-			want := map[string]registry.State{registry.Cancel: registry.Cancelled, registry.Kill: registry.Killed}[c.what]
+			want := map[string]roster.State{roster.Cancel: roster.Cancelled, roster.Kill: roster.Killed}[c.what]
 			if r.Status != string(want) || r.Error == nil || r.Error.Code != fault.Cancelled || !strings.Contains(r.Error.Text, "not needed") {
 				t.Errorf("%+v, %v", r, r.Error)
 			}
 			// A request to cancel arrives through the journal while the thread goes on: on a busy machine a few calls later.
 			least := map[string]int{"parent": 1, "child": 2}[c.at]
-			if asked < least || c.what == registry.Kill && asked > least || asked > least+3 {
+			if asked < least || c.what == roster.Kill && asked > least || asked > least+3 {
 				t.Errorf("%d model calls", asked)
 			}
 			money, err := w.engine.Ledger.Accounts(t.Context())
@@ -91,11 +91,11 @@ func TestAskedToEnd(t *testing.T) {
 	}
 }
 
-func all(t testing.TB, w *world) map[string]*registry.Thread {
+func all(t testing.TB, w *world) map[string]*roster.Thread {
 	t.Helper()
-	list, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+	list, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 	must(t, err)
-	rows := map[string]*registry.Thread{}
+	rows := map[string]*roster.Thread{}
 	for _, row := range list {
 		rows[row.ID] = row
 	}
@@ -117,7 +117,7 @@ func TestFenced(t *testing.T) {
 				defer money.Shut()
 				rows.Runs = func(int) string { return "" } // as one that can't see the driver
 				id := w.running("acme/plan")
-				if _, err := rows.Claim(t.Context(), id, 1, registry.Driver{Process: 1, Start: "elsewhere", Host: "other"}); err != nil {
+				if _, err := rows.Claim(t.Context(), id, 1, roster.Driver{Process: 1, Start: "elsewhere", Host: "other"}); err != nil {
 					t.Error(err)
 				}
 				a, err := ledger.Get(t.Context(), money, id)
@@ -137,7 +137,7 @@ func TestFenced(t *testing.T) {
 			for id, row := range all(t, w) {
 				a, err := ledger.Get(t.Context(), w.engine.Ledger, id)
 				must(t, err)
-				if row.State != registry.Running || row.Epoch != 2 || row.Driver.Host != "other" || a.Own != before.Own || a.Held != before.Held || a.Closed || asked != 1 {
+				if row.State != roster.Running || row.Epoch != 2 || row.Driver.Host != "other" || a.Own != before.Own || a.Held != before.Held || a.Closed || asked != 1 {
 					t.Errorf("%+v, %+v, %+v, %d model calls", row, a, before, asked)
 				}
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -136,14 +136,14 @@ func TestChildCancelled(t *testing.T) {
 	})
 	r, err := w.run(ctx, thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{"what": "one"})})
 	must(t, err)
-	rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+	rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	if len(rows) != 2 || r.Status != thread.Interrupted || r.Error.Code != fault.Cancelled {
 		t.Fatalf("%+v, %v, %d threads", r, r.Error, len(rows))
 	}
 	for _, row := range rows {
 		a := w.account(row.ID)
-		if row.State != registry.Interrupted || a.Spent() > 400_000_000 || a.Held != 0 {
+		if row.State != roster.Interrupted || a.Spent() > 400_000_000 || a.Held != 0 {
 			t.Errorf("%+v, %+v", row, a)
 		}
 	}
@@ -154,7 +154,7 @@ func TestChildCancelled(t *testing.T) {
 		t.Errorf("%+v, %v", again, again.Error)
 	}
 	for _, row := range rows {
-		if a := w.account(row.ID); w.state(row.ID).State != registry.Completed || !a.Closed {
+		if a := w.account(row.ID); w.state(row.ID).State != roster.Completed || !a.Closed {
 			t.Errorf("%+v, %+v", w.state(row.ID), a)
 		}
 		w.same(row.ID)
@@ -374,7 +374,7 @@ func TestGrantsStayNarrow(t *testing.T) {
 		return modeltest.Turn{Calls: []provider.ToolCall{loads}, Usage: provider.Usage{Input: 3800, Output: 5}}
 	})
 	r := w.plan("child", "tokens=1000000")
-	rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+	rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	narrow, last := 0, ""
 	check := func() {
@@ -388,7 +388,7 @@ func TestGrantsStayNarrow(t *testing.T) {
 			if narrow++; strings.Join(s.Grants, " ") != "execute:tool:acme/echo" {
 				t.Errorf("%s may %s", row.ID, s.Grants)
 			}
-			if row.State == registry.Interrupted {
+			if row.State == roster.Interrupted {
 				last = row.ID
 			}
 			w.same(row.ID)

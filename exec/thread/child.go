@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -80,10 +80,10 @@ func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, e
 
 // rejoin starts a child, or finds the one that was begun.
 func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
-	var row *registry.Thread // that it has although it never began
+	var row *roster.Thread // that it has although it never began
 	if c.Begun {
 		var err error
-		if row, err = registry.Get(ctx, t.Registry, c.Child); err == nil && transcript.Exists(row.Dir()) || err != nil && fault.CodeOf(err) != fault.NotFound {
+		if row, err = roster.Get(ctx, t.Registry, c.Child); err == nil && transcript.Exists(row.Dir()) || err != nil && fault.CodeOf(err) != fault.NotFound {
 			return t.GoOn(ctx, c.Child, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live.below(), parent: t, spawned: c.Spawn.Limits})
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -96,7 +96,7 @@ func TestChildren(t *testing.T) {
 		if e.Type == transcript.TypeCallStarted {
 			must(t, e.Decode(&c))
 			named = append(named, c.Child)
-			if row := w.state(c.Child); row.Parent != r.Thread || row.State != registry.Completed {
+			if row := w.state(c.Child); row.Parent != r.Thread || row.State != roster.Completed {
 				t.Errorf("%+v", row)
 			}
 			w.same(c.Child)
@@ -134,7 +134,7 @@ func TestSpawns(t *testing.T) {
 	for depth := range 4 {
 		w, _ := family(t, plan(""), func(string) []provider.ToolCall { return []provider.ToolCall{starts("a", "acme/plan", nil)} })
 		w.plan("", fmt.Sprint("depth=", depth))
-		rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+		rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 		must(t, err)
 		if len(rows) != depth+1 {
 			t.Errorf("depth %d: %d threads", depth, len(rows))

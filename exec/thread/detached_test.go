@@ -21,8 +21,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -108,11 +108,11 @@ func (w *world) job(d doomed) (proc.Command, error) {
 }
 
 // over waits until a thread has a state that it doesn't leave by itself.
-func (w *world) over(directive string) *registry.Thread {
+func (w *world) over(directive string) *roster.Thread {
 	w.t.Helper()
 	for mark := ""; ; {
 		for _, row := range all(w.t, w) {
-			if row.Directive == "directive:"+directive && (row.State.Ended() || row.State == registry.Interrupted || row.Dead) {
+			if row.Directive == "directive:"+directive && (row.State.Ended() || row.State == roster.Interrupted || row.Dead) {
 				return w.state(row.ID) // which a process that died meanwhile has set before
 			}
 		}
@@ -134,7 +134,7 @@ func TestDetached(t *testing.T) {
 		t.Fatalf("%+v, %v", r, r.Error)
 	}
 	row := w.over("acme/step")
-	if row.State != registry.Completed || row.Parent != r.Thread || row.Driver.Process == os.Getpid() || all(t, w)[r.Thread].Spawned != 1 {
+	if row.State != roster.Completed || row.Parent != r.Thread || row.Driver.Process == os.Getpid() || all(t, w)[r.Thread].Spawned != 1 {
 		t.Errorf("%+v", row)
 	}
 	if a := w.account(row.ID); a.Parent != r.Thread || a.Budget == nil || *a.Budget > 25e7 || !a.Closed {
@@ -196,7 +196,7 @@ func TestDetached(t *testing.T) {
 // -9 it is interrupted, and goes on.
 func TestDetachedEnds(t *testing.T) {
 	t.Parallel()
-	for policy, want := range map[string]registry.State{"": registry.Cancelled, "child_policy: {on_parent_cancel: continue}\n": registry.Completed} {
+	for policy, want := range map[string]roster.State{"": roster.Cancelled, "child_policy: {on_parent_cancel: continue}\n": roster.Completed} {
 		t.Run("cancelled and "+string(want), func(t *testing.T) {
 			hold := make(chan string, 1)
 			w, _ := detached(t, nil)
@@ -207,7 +207,7 @@ func TestDetachedEnds(t *testing.T) {
 				all := q.Body["messages"].([]any)
 				usage := provider.Usage{Input: 10, Output: 5}
 				switch first := fmt.Sprint(all[0]); {
-				case strings.Contains(first, "Do ") && len(all) > 1 && want == registry.Completed:
+				case strings.Contains(first, "Do ") && len(all) > 1 && want == roster.Completed:
 					return modeltest.Turn{Text: "done", Usage: usage}
 				case strings.Contains(first, "Do "):
 					<-hold
@@ -215,14 +215,14 @@ func TestDetachedEnds(t *testing.T) {
 				case len(all) == 1:
 					return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{starts("a", "acme/step", object{"async_exec": true})}}
 				}
-				w.ask(w.running("acme/plan"), registry.Cancel)
+				w.ask(w.running("acme/plan"), roster.Cancel)
 				return modeltest.Turn{Text: "on", Usage: usage, Calls: []provider.ToolCall{executes("e", "acme/echo", object{"text": "x"})}}
 			})
 			if r := w.plan("top"); r.Status != thread.Cancelled {
 				t.Errorf("%+v, %v", r, r.Error)
 			}
 			hold <- "on"
-			if row := w.over("acme/step"); row.State != want || strings.Contains(row.Asked.Reason, "not needed") != (want == registry.Cancelled) {
+			if row := w.over("acme/step"); row.State != want || strings.Contains(row.Asked.Reason, "not needed") != (want == roster.Cancelled) {
 				log, _ := os.ReadFile(filepath.Join(row.Dir(), detach.Log))
 				t.Errorf("%+v: %s", row, log)
 			}
@@ -244,9 +244,9 @@ func TestDetachedEnds(t *testing.T) {
 		})
 		w.plan("top")
 		id := w.over("acme/step").ID
-		_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+		_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
 		must(t, err)
-		if row := w.state(id); row.State != registry.Interrupted {
+		if row := w.state(id); row.State != roster.Interrupted {
 			t.Errorf("%+v", row)
 		}
 		if r, err := w.resume(id); err != nil || !r.Success || r.Result != "done" {
@@ -272,7 +272,7 @@ func TestDetachedKilled(t *testing.T) {
 		if made := w.echoed("y"); made > 1 {
 			t.Errorf("before change %d: made %d times", n, made)
 		}
-		if row != nil && row.State == registry.Completed && !row.Dead {
+		if row != nil && row.State == roster.Completed && !row.Dead {
 			break
 		}
 		killed++
@@ -283,7 +283,7 @@ func TestDetachedKilled(t *testing.T) {
 }
 
 // detachedKilled starts a child whose process kills itself before its n-th change, and returns its row, nil if it has none.
-func detachedKilled(t *testing.T, n int) (*world, *registry.Thread) {
+func detachedKilled(t *testing.T, n int) (*world, *roster.Thread) {
 	w, keep := detached(t, nil)
 	w.provider(32768)
 	must(t, os.Remove(filepath.Join(w.Dir, ".ai/tools/acme/echo.star")))
@@ -312,7 +312,7 @@ func detachedKilled(t *testing.T, n int) (*world, *registry.Thread) {
 	for mark := ""; ; {
 		_, alive := os.Stat(keep + ".killed")
 		for _, row := range all(t, w) {
-			if row.Directive == "directive:acme/step" && (row.State.Ended() || row.Dead || row.State == registry.Created && alive == nil) {
+			if row.Directive == "directive:acme/step" && (row.State.Ended() || row.Dead || row.State == roster.Created && alive == nil) {
 				return w, row
 			}
 		}
@@ -326,20 +326,20 @@ func detachedKilled(t *testing.T, n int) (*world, *registry.Thread) {
 }
 
 // settled has a child go on whose process was killed, and checks what came of it.
-func (w *world) settled(n int, row *registry.Thread) (resumed int) {
+func (w *world) settled(n int, row *roster.Thread) (resumed int) {
 	t := w.t
-	_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+	_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	if !transcript.Exists(row.Dir()) {
 		return 0 // its parent knows that it could not be started
 	}
-	if w.state(row.ID).State == registry.Interrupted {
+	if w.state(row.ID).State == roster.Interrupted {
 		resumed = 1
 		if r, err := w.resume(row.ID); err != nil || !r.Success || r.Result != "done" {
 			t.Fatalf("before change %d: %+v, %v", n, r, err)
 		}
 	}
-	if now := w.state(row.ID); now.State != registry.Completed {
+	if now := w.state(row.ID); now.State != roster.Completed {
 		t.Errorf("before change %d: %+v", n, now)
 	}
 	began := map[string]int{}
@@ -352,7 +352,7 @@ func (w *world) settled(n int, row *registry.Thread) (resumed int) {
 	if began["tool:acme/mark"] != 1 || began["tool:acme/echo"] != 1 {
 		t.Errorf("before change %d: %v", n, began)
 	}
-	_, err = results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+	_, err = results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	child, top := w.account(row.ID), w.account(row.Parent)
 	if !child.Closed || child.Held != 0 || top.Below != child.Own || child.Own < 30_000 || child.Budget == nil || child.Own > *child.Budget {

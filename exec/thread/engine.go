@@ -24,8 +24,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/recorder"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -38,7 +38,7 @@ type Engine struct {
 	Program string // that drives them, as in "rye 2.0.0"
 	Now     func() time.Time
 
-	Registry registry.Registry
+	Registry roster.Registry
 	Ledger   ledger.Ledger
 	// Detach returns the command that runs a directive in a process of its own, for its job; nil: there are none.
 	Detach func(directive model.Ref) (proc.Command, error)
@@ -50,8 +50,8 @@ type Engine struct {
 func (e *Engine) Agents() *agent.Runner { return &agent.Runner{Session: e.Session, Loops: e.Loops} }
 
 // Local returns the registry and the ledger of this machine, which are in a user's state directory. The caller closes them.
-func Local(state string, now func() time.Time) (*registry.Local, *ledger.Local) {
-	return registry.Open(filepath.Join(state, "threads", "registry"), now, nil), ledger.In(filepath.Join(state, "threads", "ledger"), nil)
+func Local(state string, now func() time.Time) (*roster.Local, *ledger.Local) {
+	return roster.Open(filepath.Join(state, "threads", "registry"), now, nil), ledger.In(filepath.Join(state, "threads", "ledger"), nil)
 }
 
 // A Start says what to run.
@@ -69,12 +69,12 @@ type Start struct {
 	After     *plan.After            // the thread whose work it goes on with; nil for none
 	Began     func(limits.Set) error // is called with its limits when it is registered and has a budget and a record; an error ends it
 
-	parent  *thread          // that starts this one
-	under   string           // the thread above, if this process doesn't drive it
-	foreign bool             // a directive above that isn't the user's own
-	chosen  bool             // rye itself chooses the directive
-	row     *registry.Thread // of this thread, which a process has registered that died then; nil for a new one
-	part    int64            // of what is left of the parent's budget it may have one such part, unless it says how much
+	parent  *thread        // that starts this one
+	under   string         // the thread above, if this process doesn't drive it
+	foreign bool           // a directive above that isn't the user's own
+	chosen  bool           // rye itself chooses the directive
+	row     *roster.Thread // of this thread, which a process has registered that died then; nil for a new one
+	part    int64          // of what is left of the parent's budget it may have one such part, unless it says how much
 }
 
 // Live gets what happens meanwhile. Functions may be nil.
@@ -109,7 +109,7 @@ const (
 // Run runs a directive to its end. An error says that no thread was begun; what became of one is in its result.
 func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
 	if s.parent == nil {
-		if _, err := results.Tidy(ctx, e.Registry, e.Ledger, registry.Filter{Live: true}, e.Now()); err != nil {
+		if _, err := results.Tidy(ctx, e.Registry, e.Ledger, roster.Filter{Live: true}, e.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -181,7 +181,7 @@ func (t *thread) choose(ctx context.Context) (models.Model, error) {
 // open registers the thread, gives it its budget, and makes its directory and its transcript.
 func (t *thread) open(ctx context.Context) error {
 	if t.id = t.ID; t.id == "" {
-		t.id = registry.NewID(t.Directive.ID, t.began)
+		t.id = roster.NewID(t.Directive.ID, t.began)
 	}
 	if err := t.register(ctx); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (t *thread) open(ctx context.Context) error {
 // fail ends a thread that never ran.
 func (t *thread) fail(ctx context.Context, err error) error {
 	ctx = context.WithoutCancel(ctx)
-	return errors.Join(err, t.money.End(ctx, true, t.Now()), t.seat.Leave(ctx, registry.Failed, ""))
+	return errors.Join(err, t.money.End(ctx, true, t.Now()), t.seat.Leave(ctx, roster.Failed, ""))
 }
 
 // register makes this process the driver of the new thread.
@@ -208,8 +208,8 @@ func (t *thread) register(ctx context.Context) (err error) {
 		t.seat, err = drive.Again(ctx, t.Registry, t.row)
 		return err
 	}
-	row := &registry.Thread{ID: t.id, Kind: t.plan.Kind(), Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
-		Most: registry.Most{Children: t.plan.Settings.Concurrent, Total: t.plan.Settings.Total}}
+	row := &roster.Thread{ID: t.id, Kind: t.plan.Kind(), Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
+		Most: roster.Most{Children: t.plan.Settings.Concurrent, Total: t.plan.Settings.Total}}
 	spawns := int64(limits.Unlimited)
 	if t.parent != nil {
 		spawns = t.parent.limits.Spawns

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -86,13 +86,13 @@ func TestCallExpires(t *testing.T) {
 func (w *world) below(lasts time.Duration) thread.Start {
 	w.t.Helper()
 	ctx, now := w.t.Context(), w.engine.Now()
-	at, err := registry.ProjectAt(w.Dir)
+	at, err := roster.ProjectAt(w.Dir)
 	must(w.t, err)
 	ref := model.Ref{Kind: "directive", ID: "acme/plan"}
-	top, id := registry.NewID("acme/plan", now), registry.NewID("acme/plan", now)
+	top, id := roster.NewID("acme/plan", now), roster.NewID("acme/plan", now)
 	caps, err := capability.ParseSet([]string{"rye.execute.tool.acme.*"})
 	must(w.t, err)
-	row := &registry.Thread{ID: top, Kind: "directive", Directive: ref.String(), Project: at, Created: now}
+	row := &roster.Thread{ID: top, Kind: "directive", Directive: ref.String(), Project: at, Created: now}
 	must(w.t, os.MkdirAll(row.Dir(), 0o700), w.engine.Registry.Create(ctx, row, 1),
 		w.engine.Ledger.Do(ctx, ledger.Open(top, "", 0, nil, now)))
 	k, err := w.engine.Session.Kernel()

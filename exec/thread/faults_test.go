@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -27,8 +27,8 @@ import (
 func (w *world) failing(n int) (heal func() (failed bool)) {
 	hook, healed := booktest.Full(n)
 	books := filepath.Join(w.Paths().State.Path, "books", fmt.Sprint(n))
-	open := func() (*registry.Local, *ledger.Local) {
-		return registry.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
+	open := func() (*roster.Local, *ledger.Local) {
+		return roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
 	}
 	rows, money := open()
 	w.engine.Hook, w.engine.Registry, w.engine.Ledger = hook, rows, money
@@ -41,23 +41,23 @@ func (w *world) failing(n int) (heal func() (failed bool)) {
 		w.t.Cleanup(func() { rows.Close(); money.Shut() })
 		rows.Runs = func(int) string { return "" }
 		w.engine.Registry, w.engine.Ledger = rows, money
-		_, err := results.Tidy(w.t.Context(), rows, money, registry.Filter{}, time.Now())
+		_, err := results.Tidy(w.t.Context(), rows, money, roster.Filter{}, time.Now())
 		must(w.t, err)
 		return failed
 	}
 }
 
 // last returns the thread at the end of a chain of threads that handed their work on, and reports whether any had begun.
-func (w *world) last() (row *registry.Thread, begun bool) {
+func (w *world) last() (row *roster.Thread, begun bool) {
 	w.t.Helper()
-	rows, err := w.engine.Registry.Threads(w.t.Context(), registry.Filter{})
+	rows, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
 	for _, r := range rows {
 		if r.Parent == "" && r.Continues == "" {
 			row = r
 		}
 	}
-	for row != nil && row.State == registry.Continued {
+	for row != nil && row.State == roster.Continued {
 		row = w.state(row.Next)
 	}
 	return row, row != nil
@@ -158,7 +158,7 @@ func (w *world) faulty(n int, start thread.Start, more []string) (failed bool) {
 		}
 		row, _ = w.last()
 	}
-	if row, _ = w.last(); row.State != registry.Completed {
+	if row, _ = w.last(); row.State != roster.Completed {
 		t.Errorf("change %d: %+v", n, row)
 	}
 	w.same(row.ID)

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/recording"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -95,9 +95,9 @@ func TestGraphKilled(t *testing.T) {
 		if ended = !w.doom(doomed{At: n, Graph: "acme/flow"}); !ended {
 			killed++
 		}
-		rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+		rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 		must(t, err)
-		var row *registry.Thread
+		var row *roster.Thread
 		for _, r := range rows {
 			if r.Parent == "" {
 				row = r
@@ -218,9 +218,9 @@ func TestGraphByModel(t *testing.T) {
 }
 
 // rows lists all threads.
-func (w *world) rows() []*registry.Thread {
+func (w *world) rows() []*roster.Thread {
 	w.t.Helper()
-	rows, err := w.engine.Registry.Threads(w.t.Context(), registry.Filter{})
+	rows, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
 	return rows
 }
@@ -348,7 +348,7 @@ func TestGraphCancelled(t *testing.T) {
 		switch e.Type {
 		case transcript.TypeCallResult:
 			if made++; made == 104 {
-				w.ask(e.Thread, registry.Cancel)
+				w.ask(e.Thread, roster.Cancel)
 			}
 		case transcript.TypeCheckpoint:
 			signed++

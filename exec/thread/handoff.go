@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -79,7 +79,7 @@ func (t *thread) follow(ctx context.Context) (*Result, error) {
 
 // handTo begins the thread that goes on, or finds the one that was begun, and returns its id.
 func (t *thread) handTo(ctx context.Context) (id string, err error) {
-	var row *registry.Thread
+	var row *roster.Thread
 	if t.origin.Format != "" { // only a process has left one that died before it recorded that
 		row, err = results.Follower(ctx, t.Registry, t.id)
 	}
@@ -87,7 +87,7 @@ func (t *thread) handTo(ctx context.Context) (id string, err error) {
 	case err != nil:
 		return "", err
 	case row == nil:
-		id = registry.NewID(t.Directive.ID, t.Now())
+		id = roster.NewID(t.Directive.ID, t.Now())
 	case transcript.Exists(row.Dir()):
 		return row.ID, nil
 	default:
@@ -101,7 +101,7 @@ func (t *thread) handTo(ctx context.Context) (id string, err error) {
 }
 
 // successor begins the thread that goes on. It may use what this one has left.
-func (t *thread) successor(ctx context.Context, id string, row *registry.Thread) (*thread, error) {
+func (t *thread) successor(ctx context.Context, id string, row *roster.Thread) (*thread, error) {
 	start := *t.Start
 	start.ID, start.row = id, row
 	n := t.newThread(&start)
@@ -110,7 +110,7 @@ func (t *thread) successor(ctx context.Context, id string, row *registry.Thread)
 		return nil, err
 	}
 	n.plan.Caps = t.plan.Caps
-	own, err := registry.Get(ctx, t.Registry, t.id)
+	own, err := roster.Get(ctx, t.Registry, t.id)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -46,19 +46,19 @@ func TestHandoff(t *testing.T) {
 	if !strings.Contains(summarised[0], "step 3") {
 		t.Errorf("the summary is made of %s", summarised[0])
 	}
-	rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+	rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 	must(t, err)
-	var old *registry.Thread
+	var old *roster.Thread
 	for _, row := range rows {
 		w.same(row.ID)
 		if a := w.account(row.ID); !a.Closed {
 			t.Errorf("%+v", a)
 		}
-		if row.State == registry.Continued {
+		if row.State == roster.Continued {
 			old = row
 		}
 	}
-	if len(rows) != 3 || old == nil || old.Next != r.Thread || w.state(r.Thread).Continues != old.ID || w.state(r.Thread).State != registry.Completed {
+	if len(rows) != 3 || old == nil || old.Next != r.Thread || w.state(r.Thread).Continues != old.ID || w.state(r.Thread).State != roster.Completed {
 		t.Fatalf("%d threads, %+v, %+v", len(rows), old, w.state(r.Thread))
 	}
 	events := w.events(r)

@@ -22,8 +22,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
@@ -57,7 +57,7 @@ func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engin
 	}
 	books := filepath.Join(paths.State.Path, "threads")
 	return &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now, Hook: hook,
-		Registry: registry.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
+		Registry: roster.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
 }
 
 func (d *doomed) run() int {
@@ -178,7 +178,7 @@ func TestKilledInHook(t *testing.T) {
 			if !w.doom(doomed{Before: c.before}) {
 				t.Fatal("it wasn't killed")
 			}
-			rows, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+			rows, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
 			must(t, err)
 			r, err := w.resume(rows[0].ID)
 			if err != nil || !r.Success || r.Result != "done" {
@@ -243,16 +243,16 @@ func TestKilledInHandoff(t *testing.T) {
 			if err != nil || !r.Success || r.Outputs["answer"] != "four" {
 				t.Fatalf("%+v, %v, %v", r, err, r.Error)
 			}
-			if now, _ := w.generations(); now.State == registry.Interrupted {
+			if now, _ := w.generations(); now.State == roster.Interrupted {
 				if r, err = w.resume(old.ID); err != nil || !r.Success || r.Outputs["answer"] != "four" {
 					t.Fatalf("%+v, %v", r, err)
 				}
 			}
 			old, last := w.generations()
-			if next != nil && last.ID != next.ID || old.State != registry.Continued || old.Next != last.ID || last.State != registry.Completed || *handed != 1 {
+			if next != nil && last.ID != next.ID || old.State != roster.Continued || old.Next != last.ID || last.State != roster.Completed || *handed != 1 {
 				t.Errorf("%+v, %+v, %d times", old, last, *handed)
 			}
-			for _, row := range []*registry.Thread{old, last} {
+			for _, row := range []*roster.Thread{old, last} {
 				if a := w.account(row.ID); !a.Closed {
 					t.Errorf("%+v", a)
 				}
@@ -299,9 +299,9 @@ func handing() (answer func(q *modeltest.Request) modeltest.Turn, handed *int) {
 }
 
 // generations tidies, and returns the thread that was begun and the only one that may go on with it.
-func (w *world) generations() (old, next *registry.Thread) {
+func (w *world) generations() (old, next *roster.Thread) {
 	w.t.Helper()
-	rows, err := results.Tidy(w.t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+	rows, err := results.Tidy(w.t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(w.t, err)
 	for _, row := range rows {
 		switch {
@@ -320,7 +320,7 @@ func (w *world) generations() (old, next *registry.Thread) {
 // goOn resumes the one thread of a world, if it has begun, and checks what came of it.
 func (w *world) goOn(n int, ended bool) {
 	t := w.t
-	rows, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now())
+	rows, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	if len(rows) == 0 {
 		return
@@ -337,7 +337,7 @@ func (w *world) goOn(n int, ended bool) {
 			t.Fatalf("before change %d: %+v, %v", n, r, err)
 		}
 	}
-	if row := w.state(id); row.State != registry.Completed {
+	if row := w.state(id); row.State != roster.Completed {
 		t.Errorf("before change %d: %+v", n, row)
 	}
 	began := map[string]int{}
@@ -368,7 +368,7 @@ func TestKilledAtEnd(t *testing.T) {
 	if !w.doom(doomed{Before: `"completed"`}) {
 		t.Fatal("it wasn't killed")
 	}
-	rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+	rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	if len(rows) != 1 || rows[0].State.Ended() {
 		t.Fatalf("%+v", rows)
@@ -376,7 +376,7 @@ func TestKilledAtEnd(t *testing.T) {
 	if r, err := w.resume(rows[0].ID); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if row := w.state(rows[0].ID); row.State != registry.Completed {
+	if row := w.state(rows[0].ID); row.State != roster.Completed {
 		t.Errorf("%+v", row)
 	}
 }

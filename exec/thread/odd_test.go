@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // TestOddLoops: whatever a loop returns, its thread has an end that says what was wrong, and plays back.
@@ -34,7 +34,7 @@ func TestOddLoops(t *testing.T) {
 			w := newWorld(t, items)
 			r, err := w.run(t.Context(), thread.Start{})
 			must(t, err)
-			if r.Status != thread.Failed || r.Result != "" || !strings.Contains(r.Error.Text, c.want) || len(r.Error.Text) > 20_000 || w.state(r.Thread).State != registry.Failed {
+			if r.Status != thread.Failed || r.Result != "" || !strings.Contains(r.Error.Text, c.want) || len(r.Error.Text) > 20_000 || w.state(r.Thread).State != roster.Failed {
 				t.Errorf("%s, %.200s, %+v", r.Status, r.Error, w.state(r.Thread))
 			}
 			w.same(r.Thread)
@@ -81,7 +81,7 @@ func TestFullDisk(t *testing.T) {
 		return nil
 	}
 	r, err := w.run(t.Context(), thread.Start{})
-	if !errors.Is(err, booktest.ErrFull) || r.Thread == "" || w.state(r.Thread).State != registry.Interrupted || w.account(r.Thread).Closed {
+	if !errors.Is(err, booktest.ErrFull) || r.Thread == "" || w.state(r.Thread).State != roster.Interrupted || w.account(r.Thread).Closed {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	w.engine.Hook = nil

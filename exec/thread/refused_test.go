@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -24,13 +24,13 @@ import (
 func (w *world) left(id string, started *transcript.Started) {
 	w.t.Helper()
 	seat, err := drive.Begin(w.t.Context(), w.engine.Registry, w.engine.Dir,
-		&registry.Thread{ID: id, Kind: started.Kind, Directive: started.Directive.Ref, Created: time.Now().UTC().Round(0)}, limits.Unlimited)
+		&roster.Thread{ID: id, Kind: started.Kind, Directive: started.Directive.Ref, Created: time.Now().UTC().Round(0)}, limits.Unlimited)
 	must(w.t, err)
 	k, err := w.engine.Session.Kernel()
 	must(w.t, err)
 	record, err := transcript.Create(seat.Dir, id, *started, seat.Driver(k, "rye test"), transcript.Options{Key: k.Machine, Now: time.Now, Guard: seat.Guard})
 	must(w.t, err)
-	must(w.t, record.Close(), seat.Leave(w.t.Context(), registry.Interrupted, ""))
+	must(w.t, record.Close(), seat.Leave(w.t.Context(), roster.Interrupted, ""))
 }
 
 // started is how a thread of the directive begins here.
@@ -69,7 +69,7 @@ func TestNotResumed(t *testing.T) {
 		if r, err := w.resume(id); err == nil || fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want %s", id, r, err, c.code)
 		}
-		if row := w.state(id); row.State != registry.Interrupted || row.Epoch != c.epoch {
+		if row := w.state(id); row.State != roster.Interrupted || row.Epoch != c.epoch {
 			t.Errorf("%s: %+v", id, row)
 		}
 	}

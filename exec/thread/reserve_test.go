@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -177,7 +177,7 @@ func TestFullWindow(t *testing.T) {
 // handedOver reports whether a thread goes on with another one's work.
 func (w *world) handedOver() bool {
 	w.t.Helper()
-	rows, err := w.engine.Registry.Threads(w.t.Context(), registry.Filter{})
+	rows, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
 	for _, row := range rows {
 		if row.Continues != "" {

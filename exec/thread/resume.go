@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/recorder"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -88,14 +88,14 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	above, err := t.reopen(ctx, row, &next)
 	if err != nil {
 		ctx := context.WithoutCancel(ctx)
-		return nil, errors.Join(err, above.Close(ctx, t.Ledger, t.Now()), t.seat.Leave(ctx, registry.Interrupted, ""))
+		return nil, errors.Join(err, above.Close(ctx, t.Ledger, t.Now()), t.seat.Leave(ctx, roster.Interrupted, ""))
 	}
 	done, err := t.follow(ctx)
 	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), t.Ledger, t.Now()))
 }
 
 // reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that it opened.
-func (t *thread) reopen(ctx context.Context, row *registry.Thread, next *limits.Set) (above ledger.Above, err error) {
+func (t *thread) reopen(ctx context.Context, row *roster.Thread, next *limits.Set) (above ledger.Above, err error) {
 	follower, err := results.Follower(ctx, t.Registry, t.id)
 	if err != nil {
 		return nil, err

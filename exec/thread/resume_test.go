@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/tape"
 )
 
@@ -26,9 +26,9 @@ func (w *world) dir(thread string) string {
 }
 
 // state is the row of a thread.
-func (w *world) state(thread string) *registry.Thread {
+func (w *world) state(thread string) *roster.Thread {
 	w.t.Helper()
-	row, err := registry.Get(w.t.Context(), w.engine.Registry, thread)
+	row, err := roster.Get(w.t.Context(), w.engine.Registry, thread)
 	must(w.t, err)
 	return row
 }
@@ -74,7 +74,7 @@ func TestResume(t *testing.T) {
 	r, err := w.run(t.Context(), thread.Start{Limits: []string{"turns=1"}})
 	must(t, err)
 	for _, limit := range []string{"", "turns=2", "turns=3", "tokens=400", "turns=4"} {
-		if r.Status != thread.Interrupted || w.state(r.Thread).State != registry.Interrupted || w.account(r.Thread).Closed {
+		if r.Status != thread.Interrupted || w.state(r.Thread).State != roster.Interrupted || w.account(r.Thread).Closed {
 			t.Fatalf("before %q: %+v, %+v", limit, r, w.state(r.Thread))
 		}
 		w.same(r.Thread)
@@ -91,7 +91,7 @@ func TestResume(t *testing.T) {
 	if !r.Success || r.Outputs["answer"] != "x" || r.Cost.Turns != 4 || r.Cost.InputTokens != 400 || len(w.server.Requests()) != 4 {
 		t.Errorf("%+v, %v, %d requests", r, r.Error, len(w.server.Requests()))
 	}
-	if row := w.state(r.Thread); row.State != registry.Completed || row.Epoch != 6 || !w.account(r.Thread).Closed {
+	if row := w.state(r.Thread); row.State != roster.Completed || row.Epoch != 6 || !w.account(r.Thread).Closed {
 		t.Errorf("%+v", row)
 	}
 	w.same(r.Thread)
@@ -151,7 +151,7 @@ func TestChanged(t *testing.T) {
 	if _, err := w.resume(r.Thread, "turns=3"); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("%v", err)
 	}
-	if row := w.state(r.Thread); row.State != registry.Interrupted || row.Epoch != 1 {
+	if row := w.state(r.Thread); row.State != roster.Interrupted || row.Epoch != 1 {
 		t.Errorf("%+v", row)
 	}
 }
@@ -170,7 +170,7 @@ func TestDiverged(t *testing.T) {
 	if got.Status != thread.Interrupted || got.Error.Code != fault.Conflict || !strings.Contains(got.Error.Text, "line 3") {
 		t.Errorf("%+v, %v", got, got.Error)
 	}
-	if row := w.state(r.Thread); row.State != registry.Interrupted || row.Epoch != 2 {
+	if row := w.state(r.Thread); row.State != roster.Interrupted || row.Epoch != 2 {
 		t.Errorf("%+v", row)
 	}
 	must(t, os.Remove(filepath.Join(w.Dir, ".ai/tools/rye/agent/loop.star")))
@@ -193,7 +193,7 @@ func TestTidy(t *testing.T) {
 	must(t, err)
 	tidy := func(after time.Duration) {
 		t.Helper()
-		_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, registry.Filter{}, time.Now().Add(after))
+		_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now().Add(after))
 		must(t, err)
 	}
 	if tidy(time.Minute); w.account(r.Thread).Closed {
@@ -207,9 +207,9 @@ func TestTidy(t *testing.T) {
 	}
 	r, err = w.run(t.Context(), thread.Start{Limits: []string{"turns=0"}})
 	must(t, err)
-	_, err = w.engine.Registry.Claim(t.Context(), r.Thread, 1, registry.Driver{Process: 1 << 30, Start: "long ago"})
+	_, err = w.engine.Registry.Claim(t.Context(), r.Thread, 1, roster.Driver{Process: 1 << 30, Start: "long ago"})
 	must(t, err)
-	if tidy(0); w.state(r.Thread).State != registry.Interrupted {
+	if tidy(0); w.state(r.Thread).State != roster.Interrupted {
 		t.Errorf("%+v", w.state(r.Thread))
 	}
 	must(t, os.RemoveAll(w.dir(r.Thread)))
@@ -249,15 +249,15 @@ func TestAlone(t *testing.T) {
 		})
 		r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{})})
 		must(t, err)
-		rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+		rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 		must(t, err)
-		var child *registry.Thread
+		var child *roster.Thread
 		for _, row := range rows {
 			if row.Parent == r.Thread {
 				child = row
 			}
 		}
-		if !r.Success || child == nil || child.State != registry.Interrupted || !w.account(r.Thread).Closed {
+		if !r.Success || child == nil || child.State != roster.Interrupted || !w.account(r.Thread).Closed {
 			t.Fatalf("%+v, %v, %+v", r, r.Error, child)
 		}
 		before := w.account(r.Thread)
@@ -270,7 +270,7 @@ func TestAlone(t *testing.T) {
 			t.Fatalf("%+v, %v, %v", got, err, got.Error)
 		}
 		after := w.account(r.Thread)
-		if last := w.state(got.Thread); last.Parent != r.Thread || last.State != registry.Completed || !w.account(got.Thread).Closed || w.account(got.Thread).Parent != r.Thread {
+		if last := w.state(got.Thread); last.Parent != r.Thread || last.State != roster.Completed || !w.account(got.Thread).Closed || w.account(got.Thread).Parent != r.Thread {
 			t.Errorf("%+v, %+v", last, w.account(got.Thread))
 		}
 		if !after.Closed || after.Below <= before.Below || after.Own != before.Own || after.Aside != 0 || after.Spent() > 400_000_000 {

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // TestSyncs: a turn with calls costs two syncs, whatever came before it: one of the request, one of the calls. With a price the
@@ -35,7 +35,7 @@ func TestSyncs(t *testing.T) {
 			return nil
 		}
 		books := filepath.Join(w.Paths().State.Path, "counted")
-		w.engine.Hook, w.engine.Registry, w.engine.Ledger = hook, registry.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
+		w.engine.Hook, w.engine.Registry, w.engine.Ledger = hook, roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
 		r, err := w.run(t.Context(), thread.Start{})
 		must(t, err)
 		if !r.Success {

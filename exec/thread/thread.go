@@ -19,8 +19,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/recorder"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -82,7 +82,7 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	}
 	t.recorder.Begin()
 	t.calls = &calls.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild, Flow: new(approve.Flow),
-		NewID: func(directive string) string { return registry.NewID(directive, t.Now()) }}
+		NewID: func(directive string) string { return roster.NewID(directive, t.Now()) }}
 	if t.parent != nil {
 		t.calls.Flow, t.chain = t.parent.calls.Flow, t.parent.chain
 	}
@@ -231,7 +231,7 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 		return r, nil
 	}
 	_ = results.Summarise(t.seat.Dir, t.recorder.Report(), r.Status) // nothing needs it, and a full disk takes no result away
-	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting, t.Now()), t.seat.Leave(ctx, registry.State(r.Status), r.Next))
+	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting, t.Now()), t.seat.Leave(ctx, roster.State(r.Status), r.Next))
 }
 
 // stay leaves a thread as it is that didn't get beyond its record, or that another process drives by now.
@@ -240,7 +240,7 @@ func (t *thread) stay(ctx context.Context, r *Result, err error) (*Result, error
 	if !t.recorder.Writes() {
 		return r, err
 	}
-	bad := errors.Join(closed, t.money.End(ctx, false, t.Now()), t.seat.Leave(ctx, registry.Interrupted, ""))
+	bad := errors.Join(closed, t.money.End(ctx, false, t.Now()), t.seat.Leave(ctx, roster.Interrupted, ""))
 	if t.next != nil { // it has begun, and is found again
 		_, worse := t.next.stay(ctx, new(Result), nil)
 		bad = errors.Join(bad, worse)

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -215,7 +215,7 @@ func TestReplay(t *testing.T) {
 	again, err = w.run(t.Context(), thread.Start{Replay: dir, Limits: []string{"turns=1"}})
 	must(t, err)
 	if r, err := w.resume(again.Thread, "turns=2"); fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), "a record answered it") ||
-		w.state(again.Thread).State != registry.Interrupted {
+		w.state(again.Thread).State != roster.Interrupted {
 		t.Errorf("%+v, %v", r, err)
 	}
 	other, err := w.run(t.Context(), thread.Start{Replay: dir, Inputs: params.Values(object{"topic": "wheat"})})

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -65,9 +65,9 @@ func TestWaits(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", c.name, r, r.Error)
 		}
 		w.engine.Hook = nil
-		row, err := registry.Get(t.Context(), w.engine.Registry, r.Thread)
+		row, err := roster.Get(t.Context(), w.engine.Registry, r.Thread)
 		must(t, err)
-		if want := registry.Waiting; !c.dies && row.State != want {
+		if want := roster.Waiting; !c.dies && row.State != want {
 			t.Errorf("%s: %s", c.name, row.State)
 		}
 		again, err := w.engine.Resume(t.Context(), &thread.Resume{Thread: r.Thread, Approver: approver})

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/operate"
 	"github.com/rye-build/rye/exec/thread/orchestrate"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // open returns the desk for the threads of the user, and what closes it. Outside of a project it is that for all projects.
@@ -49,7 +49,7 @@ func kernel(a *cli.App) (*exec.Kernel, error) {
 	return &exec.Kernel{Machine: own, Voucher: machine.Voucher(p.Machine, own.Public())}, nil
 }
 
-func desk(a *cli.App, rows registry.Registry, money ledger.Ledger, root string) *operate.Desk {
+func desk(a *cli.App, rows roster.Registry, money ledger.Ledger, root string) *operate.Desk {
 	return &operate.Desk{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", operate.WaitsFile), Registry: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
 		Kernel: func() (*exec.Kernel, error) { return kernel(a) },
 		Forget: func(ctx context.Context, thread, why string) error { return approvals.Forget(ctx, a, thread, why) }}

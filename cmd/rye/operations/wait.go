@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
 	"github.com/rye-build/rye/exec/thread/operate"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 type waitRun struct {
@@ -40,9 +40,9 @@ func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer done()
 	noted := map[string]bool{}
-	how := operate.Waiting{Any: c.Any, Timeout: c.Timeout, Show: func(rows []*registry.Thread) {
+	how := operate.Waiting{Any: c.Any, Timeout: c.Timeout, Show: func(rows []*roster.Thread) {
 		for _, row := range rows {
-			if row.State == registry.Waiting && !noted[row.ID] {
+			if row.State == roster.Waiting && !noted[row.ID] {
 				noted[row.ID] = true
 				a.Term.Note("%s waits for an answer: rye approvals", row.ID)
 			}
@@ -51,7 +51,7 @@ func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if a.Term.Live && !a.Term.Quiet {
 		began := time.Now()
 		defer live.Draw(a.Term, "")
-		how.Show = func(rows []*registry.Thread) {
+		how.Show = func(rows []*roster.Thread) {
 			if since := time.Since(began); since >= cli.ProgressAfter {
 				live.Draw(a.Term, live.Fit(a.Term, progress(rows, since)))
 			}
@@ -76,7 +76,7 @@ func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // progress says what is waited for.
-func progress(rows []*registry.Thread, since time.Duration) string {
+func progress(rows []*roster.Thread, since time.Duration) string {
 	var rest []string
 	for _, row := range rows {
 		if !operate.Stands(row) {
@@ -128,7 +128,7 @@ func (r outcomes) Text(t *cli.Terminal) {
 		switch {
 		case o.Failed != nil:
 			t.Note("%s: %s: %s", o.Thread, o.Status, o.Failed.Message)
-		case o.Status == string(registry.Waiting):
+		case o.Status == string(roster.Waiting):
 			t.Note("%s is %s: rye approvals", o.Thread, o.Status)
 		case !o.Ended():
 			t.Note("%s is %s: %s", o.Thread, o.Status, fault.Command("rye thread wait", o.Thread))

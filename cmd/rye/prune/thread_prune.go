@@ -14,8 +14,8 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/prune"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 type threadPruneRun struct {
@@ -50,7 +50,7 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if state.Err != nil {
 		return nil, state.Err
 	}
-	var f registry.Filter
+	var f roster.Filter
 	if !c.All {
 		p, err := paths.Paths(a).FindProject()
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/approve"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/manifest/signing"
 )
 
@@ -56,7 +56,7 @@ func permit(ctx context.Context, a *cli.App, s *Opened, it *ai.Item, start *thre
 	if start.Inputs = params.Values(given); err != nil || got == nil || got.Take == nil {
 		return func(context.Context, string) error { return nil }, err
 	}
-	start.ID = cmp.Or(start.ID, registry.NewID(it.Ref.ID, a.Now()))
+	start.ID = cmp.Or(start.ID, roster.NewID(it.Ref.ID, a.Now()))
 	return got.Take(ctx, start.ID)
 }
 

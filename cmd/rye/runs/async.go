@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // detach starts the thread in a process of its own.
@@ -30,7 +30,7 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			return nil, fault.New(fault.Validation, "--async and %s exclude each other: a thread in the background can't ask you", flag)
 		}
 	}
-	job := &detach.Job{Thread: registry.NewID(ref.ID, a.Now())}
+	job := &detach.Job{Thread: roster.NewID(ref.ID, a.Now())}
 	pairs := slices.Concat(c.Input, c.Param)
 	if c.Inputs == "-" || slices.ContainsFunc(pairs, func(p string) bool { return strings.HasSuffix(p, "=@-") }) {
 		text, err := io.ReadAll(cli.Cancellable(ctx, a.Stdin))
@@ -65,7 +65,7 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 	if err != nil {
 		return nil, err
 	}
-	r := thread.Result{Success: true, Thread: word.Thread, Status: string(registry.Running), Directive: ref.ID}
+	r := thread.Result{Success: true, Thread: word.Thread, Status: string(roster.Running), Directive: ref.ID}
 	return runAnswer{Result: r, Process: word.Process, Log: filepath.Join(dir, detach.Log)}, nil
 }
 

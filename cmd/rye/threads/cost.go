@@ -14,7 +14,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/spend"
 )
@@ -48,7 +48,7 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(gone, func(_ string, row *registry.Thread) bool { return row.Pruned == nil })
+	maps.DeleteFunc(gone, func(_ string, row *roster.Thread) bool { return row.Pruned == nil })
 	threads := c.Threads
 	if len(threads) == 0 {
 		if threads, err = allThreads(a); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 type listRun struct {
@@ -48,13 +48,13 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, state.Err
 	}
 	known := c.State == "" || c.State == lost || c.State == pruned
-	for _, s := range registry.States {
+	for _, s := range roster.States {
 		known = known || string(s) == c.State
 	}
 	if !known {
 		return nil, fault.New(fault.Validation, "unknown state %q", c.State).Try("rye docs threads")
 	}
-	var f registry.Filter
+	var f roster.Filter
 	if !c.All {
 		p, err := paths.Paths(a).FindProject()
 		if err != nil {
@@ -85,7 +85,7 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return answer, nil
 }
 
-func listedOf(row *registry.Thread, money *ledger.Account) listedThread {
+func listedOf(row *roster.Thread, money *ledger.Account) listedThread {
 	l := listedThread{Thread: row.ID, Directive: row.Directive, State: string(row.State), Parent: row.Parent, Next: row.Next, Project: row.Project.Root,
 		Started: row.Created.Format(time.RFC3339), Updated: row.Updated.Format(time.RFC3339)}
 	if row.Lost {
@@ -94,7 +94,7 @@ func listedOf(row *registry.Thread, money *ledger.Account) listedThread {
 	if row.Pruned != nil {
 		l.Pruned = row.Pruned.At.Format(time.RFC3339)
 	}
-	if row.State == registry.Running {
+	if row.State == roster.Running {
 		l.Process = row.Driver.Process
 	}
 	if money != nil {

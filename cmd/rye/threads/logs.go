@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/threads/graphview"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -95,7 +95,7 @@ func abandoned(ctx context.Context, a *cli.App, id string) (bool, error) {
 	rows, money := thread.Local(state.Value, a.Now)
 	defer money.Shut()
 	defer rows.Close()
-	all, err := rows.Threads(ctx, registry.Filter{ID: id})
+	all, err := rows.Threads(ctx, roster.Filter{ID: id})
 	return len(all) > 0 && all[0].Dead, err
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/spend"
 )
@@ -24,7 +24,7 @@ const pruned = "pruned"
 
 // unread returns the threads of the project that have no transcript: they were pruned, are lost, or never began. With an id it
 // looks for that one.
-func unread(a *cli.App, id string) (map[string]*registry.Thread, error) {
+func unread(a *cli.App, id string) (map[string]*roster.Thread, error) {
 	state := a.Dir(cli.StatePlace)
 	p, err := paths.Paths(a).FindProject()
 	if err != nil || state.Err != nil {
@@ -33,8 +33,8 @@ func unread(a *cli.App, id string) (map[string]*registry.Thread, error) {
 	rows, money := thread.Local(state.Value, a.Now)
 	defer money.Shut()
 	defer rows.Close()
-	all, err := rows.Threads(context.Background(), registry.Filter{ID: id, Root: p.Root})
-	found := map[string]*registry.Thread{}
+	all, err := rows.Threads(context.Background(), roster.Filter{ID: id, Root: p.Root})
+	found := map[string]*roster.Thread{}
 	for _, row := range all {
 		if row.Pruned != nil || !transcript.Exists(row.Dir()) {
 			found[row.ID] = row
@@ -44,13 +44,13 @@ func unread(a *cli.App, id string) (map[string]*registry.Thread, error) {
 }
 
 // noTranscript says why a thread has no transcript.
-func noTranscript(row *registry.Thread) error {
+func noTranscript(row *roster.Thread) error {
 	if err := row.Gone(); err != nil {
 		return err
 	}
 	f := fault.New(fault.NotFound, "the thread %s has no transcript", row.ID).On("thread", row.ID).On("state", string(row.State))
 	switch {
-	case row.State == registry.Failed:
+	case row.State == roster.Failed:
 		f.Because("it could not be started, or its transcript was removed")
 	case row.State.Ended():
 		f.Because("it was removed")
@@ -61,7 +61,7 @@ func noTranscript(row *registry.Thread) error {
 }
 
 // wasPruned returns the row of a thread that was not found because it was pruned.
-func wasPruned(a *cli.App, notFound error) (*registry.Thread, error) {
+func wasPruned(a *cli.App, notFound error) (*roster.Thread, error) {
 	f, ok := fault.Find(notFound)
 	if !ok || f.Details["reason"] != pruned {
 		return nil, nil
@@ -77,7 +77,7 @@ func isRemoved(e fs.DirEntry) bool {
 }
 
 // usesOf returns what the model calls of a thread that was pruned have used.
-func usesOf(row *registry.Thread) (all []spend.Row) {
+func usesOf(row *roster.Thread) (all []spend.Row) {
 	for _, u := range row.Pruned.Uses {
 		all = append(all, spend.Row{Model: u.Model, Day: u.Day, Calls: u.Calls, Input: u.Input, Output: u.Output, Spend: u.Spend})
 	}
@@ -85,7 +85,7 @@ func usesOf(row *registry.Thread) (all []spend.Row) {
 }
 
 // pruned is the answer for a thread whose transcript was removed: what remains is known, and nothing of it can be verified.
-func (c *verifyRun) pruned(row *registry.Thread, err error) (cli.Answer, error) {
+func (c *verifyRun) pruned(row *roster.Thread, err error) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +101,10 @@ func (c *verifyRun) pruned(row *registry.Thread, err error) (cli.Answer, error) 
 	return &verified{Source: c.Thread, Report: report, Pruned: p, Signed: p.Line > 0 && p.Line == p.Lines}, f
 }
 
-func positionOf(p *registry.Pruned) string { return fmt.Sprintf("%d/%s", p.Line, p.Digest) }
+func positionOf(p *roster.Pruned) string { return fmt.Sprintf("%d/%s", p.Line, p.Digest) }
 
 // shownPruned is what can be shown of a thread that was pruned.
-func shownPruned(row *registry.Thread) shown {
+func shownPruned(row *roster.Thread) shown {
 	if row == nil {
 		return shown{}
 	}
@@ -118,7 +118,7 @@ func shownPruned(row *registry.Thread) shown {
 }
 
 // prunedText prints what remains of a thread.
-func prunedText(t *cli.Terminal, id, status string, p *registry.Pruned) {
+func prunedText(t *cli.Terminal, id, status string, p *roster.Pruned) {
 	t.Printf("%s  %s\n", pruned, id)
 	rows := [][]string{{"  status", status}, {"  pruned", p.At.Format(time.RFC3339)}, {"  cost", dollars(p.Spend)}}
 	if p.Below > 0 {

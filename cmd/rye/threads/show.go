@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/threads/graphview"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -26,7 +26,7 @@ type shown struct {
 	Problem  *transcript.Problem `json:"problem,omitempty"`
 	Unsigned int64               `json:"unsigned"` // lines at the end that no checkpoint signs
 	Events   []step              `json:"events"`
-	Pruned   *registry.Pruned    `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
+	Pruned   *roster.Pruned      `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
 }
 
 // Text shows a thread that was pruned. Of others text is written as it is read.

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	v1 "github.com/rye-build/rye/exec/thread/transcript/v1"
 	"github.com/rye-build/rye/manifest/key"
@@ -30,9 +30,9 @@ type verified struct {
 	Source string                `json:"source"`
 	Keys   []audits.AuditKeyLine `json:"keys"` // whose word counts
 	*transcript.Report
-	Export *exportLine      `json:"export,omitempty"`
-	Pruned *registry.Pruned `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
-	Signed bool             `json:"status_signed"`    // false only for a thread of rye 1 without a signed thread.json that says so
+	Export *exportLine    `json:"export,omitempty"`
+	Pruned *roster.Pruned `json:"pruned,omitempty"` // what remains of a thread whose transcript was removed
+	Signed bool           `json:"status_signed"`    // false only for a thread of rye 1 without a signed thread.json that says so
 }
 
 // exportLine is what is known of an export, besides the transcript in it.

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/thread/book/booktest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // A World is where journals are opened.
@@ -25,7 +25,7 @@ type World struct {
 	// Pass moves the clock.
 	Pass func(time.Duration)
 	// Die ends a process that makes a call.
-	Die func(registry.Driver)
+	Die func(roster.Driver)
 }
 
 // Test runs every check, each in a world of its own.
@@ -48,7 +48,7 @@ func New() *approval.Request {
 var (
 	yes    = approval.Step{To: approval.Approved, By: "bob", Through: "rye approve"}
 	no     = approval.Step{To: approval.Denied, By: "bob", Through: "rye deny", Reason: "too much"}
-	driver = registry.Driver{Process: 4711, Start: "start-4711", Host: "h"}
+	driver = roster.Driver{Process: 4711, Start: "start-4711", Host: "h"}
 	takes  = approval.Step{To: approval.Executing, Driver: driver, Execution: "x1"}
 	ends   = approval.Step{To: approval.Done, Driver: driver, Code: "TIMEOUT"}
 	drops  = approval.Step{To: approval.Superseded, Reason: "the lock has changed"}
@@ -259,7 +259,7 @@ func races(t *testing.T, w World) {
 	})
 	r = with(t, a, New(), yes)
 	race("executors", func(i int) approval.Step {
-		return approval.Step{To: approval.Executing, Driver: registry.Driver{Process: i + 1, Start: fmt.Sprint("start-", i+1)}}
+		return approval.Step{To: approval.Executing, Driver: roster.Driver{Process: i + 1, Start: fmt.Sprint("start-", i+1)}}
 	})
 }
 

@@ -10,13 +10,13 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // A Background starts children in processes of their own.
 type Background struct {
 	Command  func(directive model.Ref) (proc.Command, error) // nil: there are none
-	Registry registry.Registry
+	Registry roster.Registry
 	Dir      string // of the threads
 	Limits   *limits.Set
 	Chain    *captoken.Chain // of this process
@@ -29,7 +29,7 @@ func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
 	began := func(state string, process int) *Outcome {
 		return &Outcome{Value: object{"success": true, "status": state, "thread_id": c.Child, "directive": c.Spawn.Directive.ID, "pid": process}}
 	}
-	if row, err := registry.Get(ctx, b.Registry, c.Child); c.Begun && err == nil {
+	if row, err := roster.Get(ctx, b.Registry, c.Child); c.Begun && err == nil {
 		return began(string(row.State), row.Driver.Process), nil
 	}
 	k, err := s.Kernel()
@@ -42,7 +42,7 @@ func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return began(string(registry.Running), word.Process), nil
+	return began(string(roster.Running), word.Process), nil
 }
 
 // Summary is the result of a thread that a call has started and waited for, nil for none. The result has this text.

@@ -32,8 +32,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/operate"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/spawn"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key"
@@ -67,7 +67,7 @@ type From struct {
 type work struct {
 	engine *thread.Engine
 	order  *Order
-	row    *registry.Thread
+	row    *roster.Thread
 	*record
 	rest     limits.Set
 	settings *handoff.Settings
@@ -127,7 +127,7 @@ func (w *work) find(ctx context.Context, d *operate.Desk) error {
 	switch {
 	case row.State.Ended():
 		return nil
-	case row.State == registry.Interrupted || row.State == registry.Running && row.Dead:
+	case row.State == roster.Interrupted || row.State == roster.Running && row.Dead:
 		if w.order.Handoff {
 			next, err := w.writer().Holder(ctx, w.engine.Registry, row)
 			if err == nil && next.ID != id {
@@ -141,7 +141,7 @@ func (w *work) find(ctx context.Context, d *operate.Desk) error {
 }
 
 // follows refuses a second thread that goes on with the work of one.
-func follows(next, row *registry.Thread) error {
+func follows(next, row *roster.Thread) error {
 	return fault.New(fault.Conflict, "the thread %s goes on with the work of %s", next.ID, row.ID).On("thread", next.ID).Try("rye thread show " + fault.Quote(next.ID))
 }
 
@@ -219,12 +219,12 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 		if err != nil {
 			return nil, nil, err
 		}
-		state, next := registry.Interrupted, ""
+		state, next := roster.Interrupted, ""
 		left := func() error { return seat.Leave(done, state, next) }
 		begun = func(id string) error {
 			err := w.writer().HandOver(done, seat, id)
 			if err == nil {
-				state, next = registry.Continued, id
+				state, next = roster.Continued, id
 				if left() == nil { // else later: its record says so already
 					left = func() error { return nil }
 				}
@@ -281,7 +281,7 @@ func (w *work) run(ctx context.Context, begun func(id string) error) (*thread.Re
 	if err != nil {
 		return nil, err
 	}
-	id := registry.NewID(ref.ID, w.engine.Now())
+	id := roster.NewID(ref.ID, w.engine.Now())
 	return w.engine.Run(ctx, &thread.Start{Directive: ref, Inputs: params.Values(w.started.Given), Model: w.started.Model,
 		Principal: w.order.Principal, Approver: w.order.Approver, Live: w.order.Live, ID: id,
 		After: &plan.After{Thread: w.row.ID, Under: w.row.Parent, Foreign: w.foreign, Caps: caps, Limits: w.rest, Messages: w.first},

@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -60,7 +60,7 @@ func TestRefused(t *testing.T) {
 		t.Fatalf("%+v, %+v", done, flow)
 	}
 	must(t, os.RemoveAll(w.row(lost.Thread).Dir()), os.Remove(filepath.Join(w.row(bare.Thread).Dir(), "transcript.jsonl")),
-		w.engine.Registry.Prune(t.Context(), map[string]registry.Pruned{pruned.Thread: {}}))
+		w.engine.Registry.Prune(t.Context(), map[string]roster.Pruned{pruned.Thread: {}}))
 	refused := func(name string, o Order, code fault.Code, text string) {
 		t.Helper()
 		if r, err := w.carry(o); r.Result != nil || fault.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
@@ -86,9 +86,9 @@ func TestRefused(t *testing.T) {
 	}
 	asked := false
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
-		rows, err := w.engine.Registry.Threads(t.Context(), registry.Filter{})
+		rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
 		for _, row := range rows {
-			if row.State == registry.Running {
+			if row.State == roster.Running {
 				asked = true
 				refused("running", Order{Thread: row.ID, Handoff: true}, fault.Conflict, "is running")
 			}
@@ -129,7 +129,7 @@ func TestOne(t *testing.T) {
 			t.Errorf("%v", all)
 		}
 	}
-	if row := w.row(interrupted.Thread); row.State != registry.Continued || row.Next == "" {
+	if row := w.row(interrupted.Thread); row.State != roster.Continued || row.Next == "" {
 		t.Errorf("%+v", row)
 	}
 	// One that is removed meanwhile is no more to go on with.
@@ -213,7 +213,7 @@ func TestNotBegun(t *testing.T) {
 	if r, err := w.carry(Order{Thread: old.Thread, Handoff: true, Limits: []string{"turns=3"}}); r.Result != nil || fault.CodeOf(err) != fault.Unsigned {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if row := w.row(old.Thread); row.State != registry.Interrupted || len(w.after(old.Thread)) != 0 {
+	if row := w.row(old.Thread); row.State != roster.Interrupted || len(w.after(old.Thread)) != 0 {
 		t.Errorf("%+v", row)
 	}
 	w.change("directives/acme/asking.md", asking("acme/echo"))
@@ -228,7 +228,7 @@ func (w *world) failing(n int) (heal func() bool) {
 	hook, healed := booktest.Full(n)
 	books := filepath.Join(w.Paths().State.Path, "threads")
 	use := func() {
-		rows, money := registry.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
+		rows, money := roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
 		w.t.Cleanup(func() { rows.Close(); money.Shut() })
 		w.engine.Hook, w.engine.Registry, w.engine.Ledger = hook, rows, money
 	}
@@ -236,14 +236,14 @@ func (w *world) failing(n int) (heal func() bool) {
 	return func() bool {
 		w.t.Helper()
 		failed := healed()
-		w.engine.Registry.(*registry.Local).Close() // what can't be written is read again
+		w.engine.Registry.(*roster.Local).Close() // what can't be written is read again
 		w.engine.Ledger.(*ledger.Local).Shut()
 		use()
 		// What was left behind is tidied up as after the end of its process.
-		rows := w.engine.Registry.(*registry.Local)
+		rows := w.engine.Registry.(*roster.Local)
 		runs := rows.Runs
 		rows.Runs = func(int) string { return "" }
-		_, err := results.Tidy(w.t.Context(), rows, w.engine.Ledger, registry.Filter{}, time.Now())
+		_, err := results.Tidy(w.t.Context(), rows, w.engine.Ledger, roster.Filter{}, time.Now())
 		must(w.t, err)
 		rows.Runs = runs
 		return failed
@@ -294,7 +294,7 @@ func (w *world) faults(o Order) {
 		if len(all) > 1 {
 			t.Fatalf("change %d: %v", n, all)
 		}
-		if ran := asked.Load() > 0; ran && (r.Result == nil || o.Handoff && w.row(o.Thread).State != registry.Continued) {
+		if ran := asked.Load() > 0; ran && (r.Result == nil || o.Handoff && w.row(o.Thread).State != roster.Continued) {
 			t.Errorf("change %d: %+v, %+v", n, w.row(o.Thread), r)
 		} else if !ran {
 			unrun++
@@ -307,11 +307,11 @@ func (w *world) faults(o Order) {
 }
 
 // goesOn has a thread whose work was to go on elsewhere go on, by its own id: there is one successor at most that does.
-func (w *world) goesOn(n int, o Order, all []*registry.Thread) {
+func (w *world) goesOn(n int, o Order, all []*roster.Thread) {
 	w.t.Helper()
 	last, err := w.desk().Last(w.t.Context(), o.Thread)
 	must(w.t, err)
-	if !o.Handoff && len(all) == 1 && all[0].State == registry.Interrupted && transcript.Exists(all[0].Dir()) {
+	if !o.Handoff && len(all) == 1 && all[0].State == roster.Interrupted && transcript.Exists(all[0].Dir()) {
 		o.Thread, last = all[0].ID, all[0] // the old one had ended before
 	}
 	var state string
@@ -329,7 +329,7 @@ func (w *world) goesOn(n int, o Order, all []*registry.Thread) {
 	if state != thread.Completed {
 		w.t.Errorf("change %d, then %+v: %s", n, last, state)
 	}
-	if old := w.row(o.Thread); len(all) == 1 && o.Handoff && old.State != registry.Continued && w.row(all[0].ID).State != registry.Failed {
+	if old := w.row(o.Thread); len(all) == 1 && o.Handoff && old.State != roster.Continued && w.row(all[0].ID).State != roster.Failed {
 		w.t.Errorf("change %d: %+v, and %+v", n, old, w.row(all[0].ID))
 	}
 }

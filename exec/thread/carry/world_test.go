@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/operate"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
 )
@@ -144,17 +144,17 @@ func (w *world) carry(o Order) (*Carried, error) {
 	return Go(context.WithoutCancel(w.t.Context()), w.engine, w.desk(), &o)
 }
 
-func (w *world) row(id string) *registry.Thread {
+func (w *world) row(id string) *roster.Thread {
 	w.t.Helper()
-	row, err := registry.Get(w.t.Context(), w.engine.Registry, id)
+	row, err := roster.Get(w.t.Context(), w.engine.Registry, id)
 	must(w.t, err)
 	return row
 }
 
 // after are the threads that go on with the work of one.
-func (w *world) after(id string) (all []*registry.Thread) {
+func (w *world) after(id string) (all []*roster.Thread) {
 	w.t.Helper()
-	rows, err := w.engine.Registry.Threads(w.t.Context(), registry.Filter{})
+	rows, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
 	for _, r := range rows {
 		if r.Continues == id {

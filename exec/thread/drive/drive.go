@@ -11,13 +11,13 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // A Seat is the place of a thread's driver.
 type Seat struct {
-	Registry registry.Registry
+	Registry roster.Registry
 	ID       string
 	Dir      string // of the thread
 	Epoch    int64
@@ -25,11 +25,11 @@ type Seat struct {
 
 // Begin makes the directory of a new thread below dir, registers the thread and claims it. A thread that has no place is never
 // registered. A thread with a parent is one of at most spawns children.
-func Begin(ctx context.Context, r registry.Registry, dir string, row *registry.Thread, spawns int64) (*Seat, error) {
+func Begin(ctx context.Context, r roster.Registry, dir string, row *roster.Thread, spawns int64) (*Seat, error) {
 	root := filepath.Dir(filepath.Dir(dir))
 	err := os.MkdirAll(root, 0o700)
 	if err == nil {
-		row.Project, err = registry.ProjectAt(root)
+		row.Project, err = roster.ProjectAt(root)
 	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(row.Dir()), 0o700)
@@ -49,13 +49,13 @@ func Begin(ctx context.Context, r registry.Registry, dir string, row *registry.T
 	}
 	s, err := Claim(ctx, r, row)
 	if err != nil && fault.CodeOf(err) == fault.Limit { // it never runs: its row would hold up those who wait for it, and prune
-		err = errors.Join(err, r.Set(context.WithoutCancel(ctx), row.ID, 0, registry.Failed, ""))
+		err = errors.Join(err, r.Set(context.WithoutCancel(ctx), row.ID, 0, roster.Failed, ""))
 	}
 	return s, err
 }
 
 // Again makes the directory of a thread that is registered, and claims the thread.
-func Again(ctx context.Context, r registry.Registry, row *registry.Thread) (*Seat, error) {
+func Again(ctx context.Context, r roster.Registry, row *roster.Thread) (*Seat, error) {
 	if err := os.MkdirAll(row.Dir(), 0o700); err != nil {
 		return nil, err
 	}
@@ -63,9 +63,9 @@ func Again(ctx context.Context, r registry.Registry, row *registry.Thread) (*Sea
 }
 
 // Claim takes over a thread whose row was seen.
-func Claim(ctx context.Context, r registry.Registry, row *registry.Thread) (*Seat, error) {
+func Claim(ctx context.Context, r roster.Registry, row *roster.Thread) (*Seat, error) {
 	host, _ := os.Hostname()
-	claimed, err := r.Claim(ctx, row.ID, row.Epoch, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host})
+	claimed, err := r.Claim(ctx, row.ID, row.Epoch, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func Claim(ctx context.Context, r registry.Registry, row *registry.Thread) (*Sea
 }
 
 // Leave gives the thread its state.
-func (s *Seat) Leave(ctx context.Context, state registry.State, next string) error {
+func (s *Seat) Leave(ctx context.Context, state roster.State, next string) error {
 	return s.Registry.Set(ctx, s.ID, s.Epoch, state, next)
 }
 

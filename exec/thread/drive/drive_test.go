@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/drive"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -25,9 +25,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func open(t testing.TB) *registry.Local {
+func open(t testing.TB) *roster.Local {
 	t.Helper()
-	r := registry.Open(filepath.Join(t.TempDir(), "registry"), time.Now, nil)
+	r := roster.Open(filepath.Join(t.TempDir(), "registry"), time.Now, nil)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -35,8 +35,8 @@ func open(t testing.TB) *registry.Local {
 // threads returns where the threads of a new project are.
 func threads(t testing.TB) string { return filepath.Join(t.TempDir(), ".ai", "threads") }
 
-func row(id string) *registry.Thread {
-	return &registry.Thread{ID: id, Kind: "directive", Directive: "directive:acme/plan", Created: time.Now()}
+func row(id string) *roster.Thread {
+	return &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/plan", Created: time.Now()}
 }
 
 // TestBegin: a new thread has a directory and a row that says that this process drives it.
@@ -48,11 +48,11 @@ func TestBegin(t *testing.T) {
 		s.Dir != filepath.Join(dir, "acme", "plan-1795000000-a2b3c") {
 		t.Errorf("%s: %v, %v", s.Dir, info, err)
 	}
-	got, err := registry.Get(t.Context(), r, id)
+	got, err := roster.Get(t.Context(), r, id)
 	must(t, err)
 	host, _ := os.Hostname()
-	me := registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host}
-	if got.State != registry.Running || got.Driver != me || got.Epoch != s.Epoch || got.Dead || got.Lost ||
+	me := roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid()), Host: host}
+	if got.State != roster.Running || got.Driver != me || got.Epoch != s.Epoch || got.Dead || got.Lost ||
 		got.Project.Inode == 0 {
 		t.Errorf("%+v", got)
 	}
@@ -61,8 +61,8 @@ func TestBegin(t *testing.T) {
 		d.Program != "rye test" || string(d.Voucher) != `{"a":1}` {
 		t.Errorf("%+v", d)
 	}
-	must(t, s.Leave(t.Context(), registry.Completed, ""))
-	if got, err = registry.Get(t.Context(), r, id); err != nil || got.State != registry.Completed {
+	must(t, s.Leave(t.Context(), roster.Completed, ""))
+	if got, err = roster.Get(t.Context(), r, id); err != nil || got.State != roster.Completed {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := drive.Claim(t.Context(), r, got); fault.CodeOf(err) != fault.Conflict {
@@ -77,7 +77,7 @@ func TestNoRoom(t *testing.T) {
 	top.Most.Children = 1
 	_, err := drive.Begin(t.Context(), r, dir, top, 0)
 	must(t, err)
-	child := func(name string) *registry.Thread {
+	child := func(name string) *roster.Thread {
 		c := row("acme/" + name + "-1795000001-k3v9q")
 		c.Parent = id
 		return c
@@ -87,7 +87,7 @@ func TestNoRoom(t *testing.T) {
 	if _, err := drive.Begin(t.Context(), r, dir, child("two"), 5); fault.CodeOf(err) != fault.Limit {
 		t.Errorf("one too many: %v", err)
 	}
-	if got, err := registry.Get(t.Context(), r, child("two").ID); err != nil || got.State != registry.Failed {
+	if got, err := roster.Get(t.Context(), r, child("two").ID); err != nil || got.State != roster.Failed {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -120,7 +120,7 @@ func TestBeginFails(t *testing.T) {
 		t.Error("begun in place of a file")
 	}
 	for _, id := range []string{"a", "b"} {
-		if _, err := registry.Get(t.Context(), r, id); fault.CodeOf(err) != fault.NotFound {
+		if _, err := roster.Get(t.Context(), r, id); fault.CodeOf(err) != fault.NotFound {
 			t.Errorf("%s has no place, and a row: %v", id, err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestTaken(t *testing.T) {
 	must(t, err)
 	before := w.Last()
 
-	seen, err := registry.Get(t.Context(), r, id)
+	seen, err := roster.Get(t.Context(), r, id)
 	must(t, err)
 	if _, err := drive.Claim(t.Context(), r, seen); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("claimed while its driver runs: %v", err)
@@ -157,7 +157,7 @@ func TestTaken(t *testing.T) {
 	if _, err := w.Append(hook); fault.CodeOf(err) != fault.Conflict || w.Last() != before {
 		t.Errorf("written by the driver before: %v", err)
 	}
-	if err := s.Leave(t.Context(), registry.Completed, ""); fault.CodeOf(err) != fault.Conflict {
+	if err := s.Leave(t.Context(), roster.Completed, ""); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("ended by the driver before: %v", err)
 	}
 	if _, err := drive.Claim(t.Context(), r, seen); fault.CodeOf(err) != fault.Conflict {
@@ -169,9 +169,9 @@ func TestTaken(t *testing.T) {
 		must(t, err)
 		release()
 	}
-	must(t, other.Leave(t.Context(), registry.Continued, "acme/plan-1795000100-zz2b4"))
-	if got, err := registry.Get(t.Context(), r, id); err != nil || got.Next != "acme/plan-1795000100-zz2b4" ||
-		got.State != registry.Continued {
+	must(t, other.Leave(t.Context(), roster.Continued, "acme/plan-1795000100-zz2b4"))
+	if got, err := roster.Get(t.Context(), r, id); err != nil || got.Next != "acme/plan-1795000100-zz2b4" ||
+		got.State != roster.Continued {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

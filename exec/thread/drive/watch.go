@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -21,15 +21,15 @@ type Watch struct {
 
 // A Requested error ends a thread that another process has asked to end.
 type Requested struct {
-	registry.Request
+	roster.Request
 	said string // by the record
 }
 
 // Recorded is the request by which a thread has ended.
 func Recorded(c *transcript.Cancelled) *Requested {
-	q := &Requested{registry.Request{For: registry.Cancel}, c.Reason}
+	q := &Requested{roster.Request{For: roster.Cancel}, c.Reason}
 	if c.Killed {
-		q.For = registry.Kill
+		q.For = roster.Kill
 	}
 	return q
 }
@@ -40,7 +40,7 @@ func (r *Requested) Error() string {
 		return r.said
 	}
 	text := "the thread was cancelled"
-	if r.For == registry.Kill {
+	if r.For == roster.Kill {
 		text = "the thread was killed"
 	}
 	if r.Reason != "" {
@@ -51,10 +51,10 @@ func (r *Requested) Error() string {
 
 // Status is what a thread ends with that it ends.
 func (r *Requested) Status() string {
-	if r.For == registry.Kill {
-		return string(registry.Killed)
+	if r.For == roster.Kill {
+		return string(roster.Killed)
 	}
-	return string(registry.Cancelled)
+	return string(roster.Cancelled)
 }
 
 // Fault makes it an error of every door.
@@ -84,8 +84,8 @@ func (w *Watch) look(ctx context.Context, s *Seat) {
 			return
 		}
 		if err == nil && next != mark {
-			var row *registry.Thread
-			if row, err = registry.Get(ctx, s.Registry, s.ID); err == nil && w.see(s, row) {
+			var row *roster.Thread
+			if row, err = roster.Get(ctx, s.Registry, s.ID); err == nil && w.see(s, row) {
 				return
 			}
 		}
@@ -97,7 +97,7 @@ func (w *Watch) look(ctx context.Context, s *Seat) {
 }
 
 // see takes what a row says, and reports whether there is nothing more to look for.
-func (w *Watch) see(s *Seat, row *registry.Thread) (over bool) {
+func (w *Watch) see(s *Seat, row *roster.Thread) (over bool) {
 	if row.Epoch != s.Epoch {
 		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread", s.ID).On("epoch", row.Epoch).
 			Try("rye thread wait " + fault.Quote(s.ID)).Permanent())
@@ -106,7 +106,7 @@ func (w *Watch) see(s *Seat, row *registry.Thread) (over bool) {
 	if row.Asked.For != "" {
 		w.ask(&Requested{Request: row.Asked})
 	}
-	if row.Asked.For == registry.Kill {
+	if row.Asked.For == roster.Kill {
 		w.cancel(&Requested{Request: row.Asked})
 		return true
 	}
@@ -154,15 +154,15 @@ func (w *Watch) End() {
 // Pass asks the children of the thread that haven't ended for what it was asked: they may run in other processes. With outlive they
 // go on when it is cancelled.
 func (s *Seat) Pass(ctx context.Context, q *Requested, outlive bool) error {
-	if outlive && q.For == registry.Cancel {
+	if outlive && q.For == roster.Cancel {
 		return nil
 	}
-	live, err := s.Registry.Threads(ctx, registry.Filter{Live: true})
+	live, err := s.Registry.Threads(ctx, roster.Filter{Live: true})
 	for _, row := range live {
 		if row.Parent != s.ID {
 			continue
 		}
-		if _, err := s.Registry.Ask(ctx, row.ID, registry.Request{For: q.For, Reason: q.Reason}); err != nil && fault.CodeOf(err) != fault.Conflict {
+		if _, err := s.Registry.Ask(ctx, row.ID, roster.Request{For: q.For, Reason: q.Reason}); err != nil && fault.CodeOf(err) != fault.Conflict {
 			return err
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/thread/drive"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -48,7 +48,7 @@ func (w *Writer) HandOver(ctx context.Context, s *drive.Seat, next string) error
 }
 
 // Last returns the thread that has the work of one, and isn't gone: see Holder and results.Last.
-func (w *Writer) Last(ctx context.Context, r registry.Registry, thread string) (*registry.Thread, error) {
+func (w *Writer) Last(ctx context.Context, r roster.Registry, thread string) (*roster.Thread, error) {
 	row, err := results.Last(ctx, r, thread)
 	if err == nil {
 		row, err = w.Holder(ctx, r, row)
@@ -61,8 +61,8 @@ func (w *Writer) Last(ctx context.Context, r registry.Registry, thread string) (
 
 // Holder returns the thread that has the work of one: itself, unless a process died that had begun the thread to hand it over to,
 // and had not recorded that yet. It is recorded now. A thread that hands over by itself does so again.
-func (w *Writer) Holder(ctx context.Context, r registry.Registry, row *registry.Thread) (*registry.Thread, error) {
-	if row.State.Ended() || row.Gone() != nil || row.State == registry.Running && !row.Dead || results.Hands(row.Dir()) {
+func (w *Writer) Holder(ctx context.Context, r roster.Registry, row *roster.Thread) (*roster.Thread, error) {
+	if row.State.Ended() || row.Gone() != nil || row.State == roster.Running && !row.Dead || results.Hands(row.Dir()) {
 		return row, nil
 	}
 	next, err := results.Begun(ctx, r, row.ID)
@@ -73,9 +73,9 @@ func (w *Writer) Holder(ctx context.Context, r registry.Registry, row *registry.
 	if err != nil {
 		return nil, err
 	}
-	state, to := registry.Continued, next.ID
+	state, to := roster.Continued, next.ID
 	if err = w.HandOver(ctx, seat, next.ID); err != nil {
-		state, to = registry.Interrupted, ""
+		state, to = roster.Interrupted, ""
 	}
 	return next, errors.Join(err, seat.Leave(ctx, state, to))
 }

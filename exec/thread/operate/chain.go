@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // A Node is a thread in a tree or a chain.
@@ -27,22 +27,22 @@ type Node struct {
 	Depth     int       `json:"depth"` // below the first
 }
 
-func directiveOf(row *registry.Thread) string { return strings.TrimPrefix(row.Directive, "directive:") }
+func directiveOf(row *roster.Thread) string { return strings.TrimPrefix(row.Directive, "directive:") }
 
 // all returns the rows of the project, with the oldest first, and the accounts.
-func (d *Desk) all(ctx context.Context) ([]*registry.Thread, map[string]*ledger.Account, error) {
-	rows, err := results.Tidy(ctx, d.Registry, d.Ledger, registry.Filter{Root: d.Root}, d.Now())
+func (d *Desk) all(ctx context.Context) ([]*roster.Thread, map[string]*ledger.Account, error) {
+	rows, err := results.Tidy(ctx, d.Registry, d.Ledger, roster.Filter{Root: d.Root}, d.Now())
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortFunc(rows, func(a, b *registry.Thread) int {
+	slices.SortFunc(rows, func(a, b *roster.Thread) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	money, err := d.Ledger.Accounts(ctx)
 	return rows, money, err
 }
 
-func nodeOf(row *registry.Thread, money *ledger.Account) *Node {
+func nodeOf(row *roster.Thread, money *ledger.Account) *Node {
 	n := &Node{Thread: row.ID, Directive: directiveOf(row), Status: string(row.State), Parent: row.Parent, Continues: row.Continues, Next: row.Next, Started: row.Created}
 	if row.Lost {
 		n.Status = Lost
@@ -68,7 +68,7 @@ func (d *Desk) Tree(ctx context.Context, name string) ([]*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, children := map[string]*registry.Thread{}, map[string][]*registry.Thread{}
+	known, children := map[string]*roster.Thread{}, map[string][]*roster.Thread{}
 	for _, row := range rows {
 		known[row.ID] = row
 	}
@@ -80,8 +80,8 @@ func (d *Desk) Tree(ctx context.Context, name string) ([]*Node, error) {
 		children[above] = append(children[above], row)
 	}
 	nodes := []*Node{}
-	var add func(row *registry.Thread, depth int)
-	add = func(row *registry.Thread, depth int) {
+	var add func(row *roster.Thread, depth int)
+	add = func(row *roster.Thread, depth int) {
 		n := nodeOf(row, money[row.ID])
 		n.Depth = depth
 		nodes = append(nodes, n)
@@ -102,7 +102,7 @@ func (d *Desk) Tree(ctx context.Context, name string) ([]*Node, error) {
 }
 
 // in returns a desk for the project of a thread.
-func (d *Desk) in(row *registry.Thread) *Desk {
+func (d *Desk) in(row *roster.Thread) *Desk {
 	other := *d
 	other.Root = ""
 	if row.Gone() == nil {
@@ -129,7 +129,7 @@ func (d *Desk) Chain(ctx context.Context, name string) ([]*Node, error) {
 }
 
 // Last returns the row of the last thread of a chain.
-func (d *Desk) Last(ctx context.Context, name string) (*registry.Thread, error) {
+func (d *Desk) Last(ctx context.Context, name string) (*roster.Thread, error) {
 	rows, err := d.chain(ctx, name)
 	if err != nil {
 		return nil, err
@@ -137,16 +137,16 @@ func (d *Desk) Last(ctx context.Context, name string) (*registry.Thread, error) 
 	return results.Row(ctx, d.Registry, rows[len(rows)-1].ID)
 }
 
-func (d *Desk) chain(ctx context.Context, name string) ([]*registry.Thread, error) {
+func (d *Desk) chain(ctx context.Context, name string) ([]*roster.Thread, error) {
 	row, err := d.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.Registry.Threads(ctx, registry.Filter{})
+	all, err := d.Registry.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
-	byID, after := map[string]*registry.Thread{}, map[string]*registry.Thread{}
+	byID, after := map[string]*roster.Thread{}, map[string]*roster.Thread{}
 	for _, t := range all { // the newest first: of several that continue one thread, the first counts
 		byID[t.ID] = t
 		if t.Continues != "" && results.Follows(t) {
@@ -154,10 +154,10 @@ func (d *Desk) chain(ctx context.Context, name string) ([]*registry.Thread, erro
 		}
 	}
 	seen := map[string]bool{row.ID: true}
-	rows := []*registry.Thread{row}
+	rows := []*roster.Thread{row}
 	for t := byID[row.Continues]; t != nil && !seen[t.ID]; t = byID[t.Continues] {
 		seen[t.ID] = true
-		rows = append([]*registry.Thread{t}, rows...)
+		rows = append([]*roster.Thread{t}, rows...)
 	}
 	for t := cmp.Or(byID[row.Next], after[row.ID]); t != nil && !seen[t.ID]; t = cmp.Or(byID[t.Next], after[t.ID]) {
 		seen[t.ID] = true
@@ -168,7 +168,7 @@ func (d *Desk) chain(ctx context.Context, name string) ([]*registry.Thread, erro
 
 // Below refuses a thread that isn't one of those below another one, which asks for it.
 func (d *Desk) Below(ctx context.Context, above, id string) error {
-	rows, err := d.Registry.Threads(ctx, registry.Filter{})
+	rows, err := d.Registry.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return err
 	}

@@ -24,12 +24,12 @@ import (
 
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // A Desk operates on the threads of a user.
 type Desk struct {
-	Registry registry.Registry
+	Registry roster.Registry
 	Ledger   ledger.Ledger
 	Now      func() time.Time
 	Root     string        // of the project; "" for all projects

@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -34,21 +34,21 @@ type Ended struct {
 // Cancel ends a thread at its next safe point: between two calls, and before a model is asked. The process that drives it does
 // that; a thread that no process drives ends at once, with those below it.
 func (d *Desk) Cancel(ctx context.Context, name, reason string) (*Ended, error) {
-	return d.ask(ctx, name, registry.Request{For: registry.Cancel, Reason: reason})
+	return d.ask(ctx, name, roster.Request{For: roster.Cancel, Reason: reason})
 }
 
 // Kill ends a thread at once, and all below it. A process that doesn't end them within Grace is killed, with all that it has
 // started, if it is the one that drives the thread, and drives no other.
 func (d *Desk) Kill(ctx context.Context, name, reason string) (*Ended, error) {
-	return d.ask(ctx, name, registry.Request{For: registry.Kill, Reason: reason})
+	return d.ask(ctx, name, roster.Request{For: roster.Kill, Reason: reason})
 }
 
-func (d *Desk) ask(ctx context.Context, name string, q registry.Request) (*Ended, error) {
+func (d *Desk) ask(ctx context.Context, name string, q roster.Request) (*Ended, error) {
 	row, err := d.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	for row.State == registry.Continued && row.Next != "" { // the last of its chain has its work
+	for row.State == roster.Continued && row.Next != "" { // the last of its chain has its work
 		if row, err = results.Last(ctx, d.Registry, row.Next); err != nil {
 			return nil, err
 		}
@@ -69,9 +69,9 @@ func (d *Desk) ask(ctx context.Context, name string, q registry.Request) (*Ended
 	for _, t := range rows {
 		switch {
 		case t.State.Ended():
-		case !driven(t), !busy(t) && (t == row || q.For == registry.Kill):
+		case !driven(t), !busy(t) && (t == row || q.For == roster.Kill):
 			errs = append(errs, d.close(ctx, t, q))
-		case t == row || q.For == registry.Kill: // what becomes of the children of a cancelled thread its process decides
+		case t == row || q.For == roster.Kill: // what becomes of the children of a cancelled thread its process decides
 			if _, err := d.Registry.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
 				errs = append(errs, err)
 			}
@@ -80,12 +80,12 @@ func (d *Desk) ask(ctx context.Context, name string, q registry.Request) (*Ended
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if q.For == registry.Kill {
+	if q.For == roster.Kill {
 		if err := d.enforce(ctx, rows, q); err != nil {
 			return nil, err
 		}
 	}
-	now, err := registry.Get(ctx, d.Registry, row.ID)
+	now, err := roster.Get(ctx, d.Registry, row.ID)
 	if err == nil {
 		e.Status = string(now.State)
 	}
@@ -93,22 +93,22 @@ func (d *Desk) ask(ctx context.Context, name string, q registry.Request) (*Ended
 }
 
 // driven reports whether a process does something for a thread.
-func driven(row *registry.Thread) bool {
+func driven(row *roster.Thread) bool {
 	host, _ := os.Hostname()
 	elsewhere := row.Driver.Host != "" && row.Driver.Host != host
-	return (row.State == registry.Running || row.State == registry.Waiting) && (row.Alive || elsewhere)
+	return (row.State == roster.Running || row.State == roster.Waiting) && (row.Alive || elsewhere)
 }
 
 // busy reports whether a process runs a thread. One that waits for an answer ends with its request.
-func busy(row *registry.Thread) bool { return row.State == registry.Running && driven(row) }
+func busy(row *roster.Thread) bool { return row.State == roster.Running && driven(row) }
 
 // subtree returns a thread and those below it, parents first.
-func (d *Desk) subtree(ctx context.Context, row *registry.Thread) ([]*registry.Thread, error) {
-	all, err := d.Registry.Threads(ctx, registry.Filter{})
+func (d *Desk) subtree(ctx context.Context, row *roster.Thread) ([]*roster.Thread, error) {
+	all, err := d.Registry.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
-	rows := []*registry.Thread{row}
+	rows := []*roster.Thread{row}
 	in := map[string]bool{row.ID: true}
 	for _, t := range slices.Backward(all) { // parents begin before their children
 		if in[t.Parent] && !in[t.ID] {
@@ -120,16 +120,16 @@ func (d *Desk) subtree(ctx context.Context, row *registry.Thread) ([]*registry.T
 }
 
 // enforce waits until threads have ended, and kills the processes that don't end them.
-func (d *Desk) enforce(ctx context.Context, rows []*registry.Thread, q registry.Request) error {
+func (d *Desk) enforce(ctx context.Context, rows []*roster.Thread, q roster.Request) error {
 	in := map[string]bool{}
 	for _, t := range rows {
 		in[t.ID] = true
 	}
 	grace, mark := time.Now().Add(cmp.Or(d.Grace, Grace)), ""
 	for {
-		var rest []*registry.Thread
+		var rest []*roster.Thread
 		for _, t := range rows {
-			now, err := registry.Get(ctx, d.Registry, t.ID)
+			now, err := roster.Get(ctx, d.Registry, t.ID)
 			if err != nil {
 				return err
 			}
@@ -165,12 +165,12 @@ func (d *Desk) enforce(ctx context.Context, rows []*registry.Thread, q registry.
 }
 
 // killDriver kills the process that drives a thread, unless it also drives one that isn't to be killed.
-func (d *Desk) killDriver(ctx context.Context, t *registry.Thread, in map[string]bool) error {
+func (d *Desk) killDriver(ctx context.Context, t *roster.Thread, in map[string]bool) error {
 	if host, _ := os.Hostname(); t.Driver.Host != "" && t.Driver.Host != host {
 		return fault.New(fault.Conflict, "the thread %s is driven by process %d on %s: it can't be killed from here", t.ID, t.Driver.Process, t.Driver.Host).
 			On("thread", t.ID).On("host", t.Driver.Host)
 	}
-	all, err := d.Registry.Threads(ctx, registry.Filter{})
+	all, err := d.Registry.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return err
 	}
@@ -187,10 +187,10 @@ func (d *Desk) killDriver(ctx context.Context, t *registry.Thread, in map[string
 }
 
 // close records the end of a thread that no process drives.
-func (d *Desk) close(ctx context.Context, row *registry.Thread, q registry.Request) error {
-	state, asked := registry.Cancelled, &drive.Requested{Request: q}
-	if q.For == registry.Kill {
-		state = registry.Killed
+func (d *Desk) close(ctx context.Context, row *roster.Thread, q roster.Request) error {
+	state, asked := roster.Cancelled, &drive.Requested{Request: q}
+	if q.For == roster.Kill {
+		state = roster.Killed
 	}
 	if err := row.Gone(); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (d *Desk) close(ctx context.Context, row *registry.Thread, q registry.Reque
 	}
 	done := context.WithoutCancel(ctx)
 	if err := d.record(done, seat, asked, state); err != nil {
-		return errors.Join(err, seat.Leave(done, registry.Interrupted, ""))
+		return errors.Join(err, seat.Leave(done, roster.Interrupted, ""))
 	}
 	if err := seat.Leave(done, state, ""); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (d *Desk) close(ctx context.Context, row *registry.Thread, q registry.Reque
 }
 
 // record writes the end of a thread into its transcript, if it has one.
-func (d *Desk) record(ctx context.Context, seat *drive.Seat, asked *drive.Requested, state registry.State) error {
+func (d *Desk) record(ctx context.Context, seat *drive.Seat, asked *drive.Requested, state roster.State) error {
 	soFar, err := results.SoFar(seat.Dir)
 	if err != nil || !transcript.Exists(seat.Dir) {
 		return err
@@ -235,7 +235,7 @@ func (d *Desk) record(ctx context.Context, seat *drive.Seat, asked *drive.Reques
 	if err != nil {
 		return err
 	}
-	_, err = w.Append(transcript.Cancelled{Reason: asked.Error(), Killed: asked.For == registry.Kill, Cost: soFar.Used()}, transcript.Checkpoint{Turn: soFar.Cost.Turns})
+	_, err = w.Append(transcript.Cancelled{Reason: asked.Error(), Killed: asked.For == roster.Kill, Cost: soFar.Used()}, transcript.Checkpoint{Turn: soFar.Cost.Turns})
 	if err = errors.Join(err, w.Close()); err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	rye "github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // other starts a process that drives threads.
-func other(t *testing.T) (d registry.Driver, gone <-chan struct{}) {
+func other(t *testing.T) (d roster.Driver, gone <-chan struct{}) {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)
@@ -42,23 +42,23 @@ func other(t *testing.T) (d registry.Driver, gone <-chan struct{}) {
 	_, err = out.Read(make([]byte, 1))
 	must(t, err)
 	ended := make(chan struct{})
-	d = registry.Driver{Process: c.Process.Pid, Start: proc.Start(c.Process.Pid)}
+	d = roster.Driver{Process: c.Process.Pid, Start: proc.Start(c.Process.Pid)}
 	go func() { c.Wait(); close(ended) }()
 	t.Cleanup(func() { c.Process.Kill(); <-ended })
 	return d, ended
 }
 
 // drivenBy begins a thread that a process drives.
-func (w *world) drivenBy(d registry.Driver, id, parent string, events ...transcript.Payload) {
+func (w *world) drivenBy(d roster.Driver, id, parent string, events ...transcript.Payload) {
 	w.Helper()
 	w.driver = d
 	w.begin(id, parent, "", events...)
-	w.driver = registry.Driver{}
+	w.driver = roster.Driver{}
 }
 
-func (w *world) check(id string, state registry.State, killed bool) {
+func (w *world) check(id string, state roster.State, killed bool) {
 	w.Helper()
-	row, err := registry.Get(w.Context(), w.rows, id)
+	row, err := roster.Get(w.Context(), w.rows, id)
 	must(w, err)
 	a, err := ledger.Get(w.Context(), w.money, id)
 	must(w, err)
@@ -90,7 +90,7 @@ func TestKill(t *testing.T) {
 	w.drivenBy(d, "b", "a")
 	w.drivenBy(d2, "c", "b")
 	w.begin("i", "a", "")
-	w.set("i", registry.Interrupted, "")
+	w.set("i", roster.Interrupted, "")
 	if _, err := w.desk.Kill(t.Context(), "b", ""); fault.CodeOf(err) != fault.Conflict || fault.Of(err).Hint[0] != "rye thread kill a" {
 		t.Errorf("its process drives its parent too: %v", err)
 	}
@@ -102,7 +102,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	for _, id := range []string{"a", "b", "c", "i"} {
-		w.check(id, registry.Killed, true)
+		w.check(id, roster.Killed, true)
 	}
 	if _, err := w.desk.Kill(t.Context(), "a", ""); fault.CodeOf(err) != fault.Conflict {
 		t.Error(err)
@@ -115,7 +115,7 @@ func TestKill(t *testing.T) {
 	if _, err := w.desk.Kill(t.Context(), "d", ""); err != nil {
 		t.Error(err)
 	}
-	w.check("d", registry.Killed, true)
+	w.check("d", roster.Killed, true)
 	select {
 	case <-gone:
 		t.Error("the process was killed")
@@ -126,7 +126,7 @@ func TestKill(t *testing.T) {
 	}
 
 	// One of another host can't be killed from here.
-	w.drivenBy(registry.Driver{Process: d.Process, Start: "x", Host: "elsewhere.example"}, "e", "")
+	w.drivenBy(roster.Driver{Process: d.Process, Start: "x", Host: "elsewhere.example"}, "e", "")
 	if _, err := w.desk.Kill(t.Context(), "e", ""); fault.CodeOf(err) != fault.Conflict {
 		t.Error(err)
 	}
@@ -138,32 +138,32 @@ func TestCancel(t *testing.T) {
 	w.begin("a", "", "") // by this process
 	w.begin("b", "a", "")
 	w.begin("c", "a", "", request("x"))
-	w.set("c", registry.Interrupted, "")
+	w.set("c", roster.Interrupted, "")
 	e, err := w.desk.Cancel(t.Context(), "a", "why not")
 	must(t, err)
 	if e.Status != "running" || e.Process != os.Getpid() {
 		t.Errorf("%+v", e)
 	}
-	for id, want := range map[string]string{"a": registry.Cancel, "b": ""} {
-		if row, err := registry.Get(t.Context(), w.rows, id); err != nil || row.Asked.For != want {
+	for id, want := range map[string]string{"a": roster.Cancel, "b": ""} {
+		if row, err := roster.Get(t.Context(), w.rows, id); err != nil || row.Asked.For != want {
 			t.Errorf("%s: %+v, %v", id, row, err)
 		}
 	}
-	w.check("c", registry.Cancelled, false)
-	w.set("b", registry.Interrupted, "")
+	w.check("c", roster.Cancelled, false)
+	w.set("b", roster.Interrupted, "")
 	if e, err = w.desk.Cancel(t.Context(), "b", ""); err != nil || e.Status != "cancelled" || e.Process != 0 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	// What never began has no record, and one that handed its work over is cancelled with that.
-	must(t, w.rows.Create(t.Context(), &registry.Thread{ID: "n", Kind: "directive", Directive: "directive:acme/plan", Project: registry.Project{Root: w.desk.Root}, Created: began}, 0),
+	must(t, w.rows.Create(t.Context(), &roster.Thread{ID: "n", Kind: "directive", Directive: "directive:acme/plan", Project: roster.Project{Root: w.desk.Root}, Created: began}, 0),
 		os.MkdirAll(filepath.Join(w.desk.Root, ".ai", "threads", "n"), 0o700))
 	if e, err = w.desk.Cancel(t.Context(), "n", ""); err != nil || e.Status != "cancelled" {
 		t.Errorf("%+v, %v", e, err)
 	}
 	w.begin("h", "", "", transcript.HandedOff{Next: "h2", Cost: cost})
-	w.set("h", registry.Continued, "h2")
+	w.set("h", roster.Continued, "h2")
 	w.begin("h2", "", "h")
-	w.set("h2", registry.Interrupted, "")
+	w.set("h2", roster.Interrupted, "")
 	if e, err = w.desk.Cancel(t.Context(), "h", ""); err != nil || e.Thread != "h2" || e.Status != "cancelled" {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -173,7 +173,7 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	w.begin("l", "", "")
-	w.set("l", registry.Interrupted, "")
+	w.set("l", roster.Interrupted, "")
 	must(t, os.RemoveAll(filepath.Join(w.desk.Root, ".ai", "threads", "l")))
 	if _, err := w.desk.Cancel(t.Context(), "l", ""); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("lost: %v", err)

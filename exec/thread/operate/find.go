@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/suggest"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -38,7 +38,7 @@ func Match(name string, ids []string) (string, error) {
 }
 
 // Find returns the row of the thread that a name means. An id may be that of a thread of another project.
-func (d *Desk) Find(ctx context.Context, name string) (*registry.Thread, error) {
+func (d *Desk) Find(ctx context.Context, name string) (*roster.Thread, error) {
 	if name == "" {
 		return nil, fault.New(fault.NotFound, "the name of the thread is empty").Try("rye thread list")
 	}
@@ -46,7 +46,7 @@ func (d *Desk) Find(ctx context.Context, name string) (*registry.Thread, error) 
 	if err == nil || fault.CodeOf(err) != fault.NotFound {
 		return row, err
 	}
-	rows, err := d.Registry.Threads(ctx, registry.Filter{Root: d.Root})
+	rows, err := d.Registry.Threads(ctx, roster.Filter{Root: d.Root})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func Unregistered(root, name string) error {
 }
 
 // FindAll returns the rows of several threads, each once.
-func (d *Desk) FindAll(ctx context.Context, names []string) (rows []*registry.Thread, err error) {
+func (d *Desk) FindAll(ctx context.Context, names []string) (rows []*roster.Thread, err error) {
 	seen := map[string]bool{}
 	for _, name := range names {
 		row, err := d.Find(ctx, name)

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/operate"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -33,18 +33,18 @@ func must(t testing.TB, errs ...error) {
 // A world has a registry, a ledger and a project.
 type world struct {
 	testing.TB
-	rows  *registry.Local
+	rows  *roster.Local
 	money *ledger.Local
 	desk  *operate.Desk
 	begun int
 	// driver drives what is begun; zero for this process.
-	driver registry.Driver
+	driver roster.Driver
 	died   atomic.Bool // all processes
 }
 
 func newWorld(t testing.TB) *world {
 	dir := t.TempDir()
-	w := &world{TB: t, rows: registry.Open(filepath.Join(dir, "registry"), time.Now, nil), money: ledger.In(filepath.Join(dir, "ledger"), nil)}
+	w := &world{TB: t, rows: roster.Open(filepath.Join(dir, "registry"), time.Now, nil), money: ledger.In(filepath.Join(dir, "ledger"), nil)}
 	w.rows.Runs = func(process int) string {
 		if w.died.Load() {
 			return ""
@@ -59,15 +59,15 @@ func newWorld(t testing.TB) *world {
 var began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // begin registers a thread that this process drives, with a transcript of these events.
-func (w *world) begin(id, parent, continues string, events ...transcript.Payload) *registry.Thread {
+func (w *world) begin(id, parent, continues string, events ...transcript.Payload) *roster.Thread {
 	w.Helper()
-	p, err := registry.ProjectAt(w.desk.Root)
+	p, err := roster.ProjectAt(w.desk.Root)
 	must(w, err)
 	w.begun++
-	row := &registry.Thread{ID: id, Kind: "directive", Directive: "directive:acme/plan", Project: p, Parent: parent, Continues: continues,
+	row := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/plan", Project: p, Parent: parent, Continues: continues,
 		Created: began.Add(time.Duration(w.begun) * time.Second)}
 	must(w, os.MkdirAll(row.Dir(), 0o700), w.rows.Create(w.Context(), row, 99))
-	claimed, err := w.rows.Claim(w.Context(), id, 0, cmp.Or(w.driver, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())}))
+	claimed, err := w.rows.Claim(w.Context(), id, 0, cmp.Or(w.driver, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())}))
 	must(w, err)
 	must(w, w.money.Do(w.Context(), ledger.Open(id, parent, 1, nil, began)))
 	out, err := transcript.Create(row.Dir(), id, transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},
@@ -80,7 +80,7 @@ func (w *world) begin(id, parent, continues string, events ...transcript.Payload
 	return claimed
 }
 
-func (w *world) set(id string, s registry.State, next string) {
+func (w *world) set(id string, s roster.State, next string) {
 	w.Helper()
 	must(w, w.rows.Set(w.Context(), id, 1, s, next))
 }
@@ -116,7 +116,7 @@ func TestFind(t *testing.T) {
 	w.died.Store(true)
 	row, err := w.desk.Find(t.Context(), "acme/plan-1-a")
 	must(t, err)
-	if row.State != registry.Completed {
+	if row.State != roster.Completed {
 		t.Errorf("%+v", row)
 	}
 	other := filepath.Join(w.desk.Root, ".ai", "threads", "acme", "here-1-a")
@@ -156,13 +156,13 @@ func TestWait(t *testing.T) {
 	if f := fault.Of(err); f.Code != fault.Timeout || len(out) != 3 || out[0].Done() || !reflect.DeepEqual(f.Details["threads"], []string{"a", "b", "c"}) {
 		t.Errorf("%v, %+v", err, out)
 	}
-	w.set("c", registry.Waiting, "")
+	w.set("c", roster.Waiting, "")
 	_, err = w.desk.Wait(t.Context(), ask, operate.Waiting{Timeout: time.Millisecond})
 	if hint := fault.Of(err).Hint; !slices.Equal(hint, []string{"rye approvals", "rye thread wait a b c"}) {
 		t.Errorf("%q", hint)
 	}
 	shown := make(chan int, 100)
-	show := func(rows []*registry.Thread) { shown <- len(slices.DeleteFunc(slices.Clone(rows), operate.Stands)) }
+	show := func(rows []*roster.Thread) { shown <- len(slices.DeleteFunc(slices.Clone(rows), operate.Stands)) }
 	type result struct {
 		out []*operate.Outcome
 		err error
@@ -177,11 +177,11 @@ func TestWait(t *testing.T) {
 		out, err := w.desk.Wait(t.Context(), ask, operate.Waiting{Any: true})
 		first <- result{out, err}
 	}()
-	w.set("b", registry.Completed, "")
+	w.set("b", roster.Completed, "")
 	if r := <-first; r.err != nil || r.out[0].Done() || !r.out[1].Done() {
 		t.Errorf("%+v", r)
 	}
-	w.set("c", registry.Interrupted, "")
+	w.set("c", roster.Interrupted, "")
 	// The process of the last one dies.
 	w.died.Store(true)
 	r := <-done
@@ -204,15 +204,15 @@ func TestWait(t *testing.T) {
 func TestChain(t *testing.T) {
 	w := newWorld(t)
 	w.begin("a", "", "", transcript.HandedOff{Next: "b", Reason: "context", Cost: cost})
-	w.set("a", registry.Continued, "b")
+	w.set("a", roster.Continued, "b")
 	w.begin("b", "", "a", completed("all"))
-	w.set("b", registry.Completed, "")
+	w.set("b", roster.Completed, "")
 	w.begin("c", "", "b", request("Find the needle."), transcript.Answer{Turn: 1, Attempt: 1, Text: "A needle, the NEEDLE."},
 		transcript.CallStarted{Call: "c1", Turn: 1, Name: "x", Ref: "tool:acme/x", Input: map[string]any{"deep": []any{"needles", 7, true, nil}}},
 		transcript.CallResult{Call: "c1", Status: "ok", Output: `{"n": "needle"}`}, transcript.Hook{ID: "needle", Event: "e"},
 		transcript.CallStarted{Call: "c2", Turn: 1, Name: "x", Input: nil}, transcript.CallResult{Call: "c2", Status: "failed", Error: &transcript.Fault{Code: "X", Message: "no needle"}},
 		transcript.Continued{Message: "needle?"}, transcript.Failed{Error: transcript.Fault{Code: "EXECUTION_FAILED", Message: "needle lost"}, Cost: cost})
-	w.set("c", registry.Failed, "")
+	w.set("c", roster.Failed, "")
 	w.begin("d", "a", "")
 	w.begin("e", "d", "")
 	w.begin("f", "e", "")
@@ -236,8 +236,8 @@ func TestChain(t *testing.T) {
 			t.Errorf("%q: %q", id, got)
 		}
 	}
-	must(t, w.rows.Create(t.Context(), &registry.Thread{ID: "h", Kind: "directive", Directive: "directive:acme/plan", Project: registry.Project{Root: w.desk.Root}, Created: began}, 0),
-		os.MkdirAll(filepath.Join(w.desk.Root, ".ai", "threads", "h"), 0o700), w.rows.Set(t.Context(), "h", 0, registry.Failed, ""))
+	must(t, w.rows.Create(t.Context(), &roster.Thread{ID: "h", Kind: "directive", Directive: "directive:acme/plan", Project: roster.Project{Root: w.desk.Root}, Created: began}, 0),
+		os.MkdirAll(filepath.Join(w.desk.Root, ".ai", "threads", "h"), 0o700), w.rows.Set(t.Context(), "h", 0, roster.Failed, ""))
 	if out, err := w.desk.Results(t.Context(), []string{"h"}); err != nil || out[0].Status != "error" || !strings.Contains(out[0].Failed.Message, "could not be started") {
 		t.Errorf("%+v, %v", out, err)
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -53,7 +53,7 @@ func (d *Desk) Results(ctx context.Context, names []string) ([]*Outcome, error) 
 }
 
 // outcomes returns the outcomes of the threads that were asked for, whose work these have now.
-func (d *Desk) outcomes(ctx context.Context, asked []string, rows []*registry.Thread) (all []*Outcome, err error) {
+func (d *Desk) outcomes(ctx context.Context, asked []string, rows []*roster.Thread) (all []*Outcome, err error) {
 	for i, row := range rows {
 		o, err := outcome(row)
 		if err != nil {
@@ -73,7 +73,7 @@ func (d *Desk) outcomes(ctx context.Context, asked []string, rows []*registry.Th
 // addBefore adds what the threads before the last of a chain have cost.
 func (d *Desk) addBefore(ctx context.Context, o *Outcome, from, last string) error {
 	for id := from; id != last; {
-		row, err := registry.Get(ctx, d.Registry, id)
+		row, err := roster.Get(ctx, d.Registry, id)
 		if err != nil {
 			return err
 		}
@@ -88,19 +88,19 @@ func (d *Desk) addBefore(ctx context.Context, o *Outcome, from, last string) err
 }
 
 // outcome reads what became of one thread.
-func outcome(row *registry.Thread) (o *Outcome, err error) {
+func outcome(row *roster.Thread) (o *Outcome, err error) {
 	o = &Outcome{ended: row.State.Ended(), stands: Stands(row)}
 	var r *results.Result
 	switch {
 	case row.Lost:
 		r = &results.Result{Status: Lost, Error: fault.Of(row.Gone())}
 	case row.Pruned != nil:
-		r = &results.Result{Success: row.State == registry.Completed, Cost: results.CostOf(transcript.Cost{Spend: row.Pruned.Spend, Below: row.Pruned.Below})}
+		r = &results.Result{Success: row.State == roster.Completed, Cost: results.CostOf(transcript.Cost{Spend: row.Pruned.Spend, Below: row.Pruned.Below})}
 		o.Pruned = true
 	case o.ended:
 		if r, err = results.Of(row.Dir()); err != nil && !transcript.Exists(row.Dir()) {
 			why := "the thread %s could not be started" // it ended before it had a transcript
-			if row.State != registry.Failed {
+			if row.State != roster.Failed {
 				why = "the transcript of the thread %s was removed"
 			}
 			r, err = &results.Result{Error: fault.New(fault.Failed, why, row.ID)}, nil
@@ -123,7 +123,7 @@ func outcome(row *registry.Thread) (o *Outcome, err error) {
 		o.Error = nil
 	} else if o.Pruned && !o.Success {
 		o.Error = fault.New(fault.Failed, "the thread %s ended: %s; it was pruned", row.ID, row.State)
-	} else if o.Error == nil && row.State == registry.Interrupted {
+	} else if o.Error == nil && row.State == roster.Interrupted {
 		o.Error = fault.New(fault.Cancelled, "the thread was interrupted: its process ended, or could not write")
 	}
 	if e := o.Error; e != nil {

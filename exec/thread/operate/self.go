@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -67,7 +67,7 @@ func (d *Desk) Active(ctx context.Context, below string) ([]*Node, error) {
 }
 
 // Text returns the conversation of a thread as text, its last lines if tail isn't 0.
-func (d *Desk) Text(row *registry.Thread, tail int) (string, error) {
+func (d *Desk) Text(row *roster.Thread, tail int) (string, error) {
 	if err := row.Gone(); err != nil {
 		return "", err
 	}

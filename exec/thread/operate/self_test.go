@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/operate"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -18,7 +18,7 @@ func TestSelf(t *testing.T) {
 		transcript.CallStarted{Call: "c1", Turn: 1, Name: "x", Input: map[string]any{"n": "one"}}, transcript.CallResult{Call: "c1", Status: "ok", Output: "two"})
 	w.begin("acme/b", "acme/a", "")
 	w.begin("acme/c", "acme/b", "", completed("x"))
-	w.set("acme/c", registry.Completed, "")
+	w.set("acme/c", roster.Completed, "")
 	w.begin("acme/d", "", "")
 	granted := ""
 	self := &operate.Self{Thread: "acme/b", Allows: func(verb, kind, id string) error {

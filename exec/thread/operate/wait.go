@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/registry"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // DefaultWait is how long a thread waits for others that doesn't say how long.
@@ -19,7 +19,7 @@ const DefaultWait = 10 * time.Minute
 type Waiting struct {
 	Any     bool          // for the first to end
 	Timeout time.Duration // 0 for none
-	Show    func(rows []*registry.Thread)
+	Show    func(rows []*roster.Thread)
 }
 
 // Wait waits until threads have ended or were interrupted, and returns what became of them, in order. After the timeout the error
@@ -67,18 +67,18 @@ func (d *Desk) Wait(ctx context.Context, names []string, how Waiting) ([]*Outcom
 }
 
 // lastOf returns the rows of the threads that have the work of these now.
-func (d *Desk) lastOf(ctx context.Context, ids []string) (rows []*registry.Thread, err error) {
+func (d *Desk) lastOf(ctx context.Context, ids []string) (rows []*roster.Thread, err error) {
 	for _, id := range ids {
 		row, err := results.Last(ctx, d.Registry, id)
 		if err != nil {
 			return nil, err
 		}
-		if row.State == registry.Running && row.Dead {
+		if row.State == roster.Running && row.Dead {
 			// Its state and its money are settled by the process that finds it.
-			if _, err := results.Tidy(ctx, d.Registry, d.Ledger, registry.Filter{ID: row.ID}, d.Now()); err != nil {
+			if _, err := results.Tidy(ctx, d.Registry, d.Ledger, roster.Filter{ID: row.ID}, d.Now()); err != nil {
 				return nil, err
 			}
-			if row, err = registry.Get(ctx, d.Registry, row.ID); err != nil {
+			if row, err = roster.Get(ctx, d.Registry, row.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -88,24 +88,24 @@ func (d *Desk) lastOf(ctx context.Context, ids []string) (rows []*registry.Threa
 }
 
 // Stands reports whether a thread does nothing by itself any more: it has ended, is interrupted or lost.
-func Stands(row *registry.Thread) bool {
-	return row.State.Ended() || row.State == registry.Interrupted || row.Gone() != nil
+func Stands(row *roster.Thread) bool {
+	return row.State.Ended() || row.State == roster.Interrupted || row.Gone() != nil
 }
 
 // over reports whether a wait for threads is over.
-func over(rows []*registry.Thread, first bool) bool {
+func over(rows []*roster.Thread, first bool) bool {
 	if first && len(rows) > 0 {
 		return slices.ContainsFunc(rows, Stands)
 	}
-	return !slices.ContainsFunc(rows, func(row *registry.Thread) bool { return !Stands(row) })
+	return !slices.ContainsFunc(rows, func(row *roster.Thread) bool { return !Stands(row) })
 }
 
 // late is the error of a wait that took too long.
-func late(rows []*registry.Thread, after time.Duration) error {
+func late(rows []*roster.Thread, after time.Duration) error {
 	var rest, lines, words, next []string
 	for _, row := range rows {
 		if !Stands(row) {
-			if row.State == registry.Waiting && next == nil {
+			if row.State == roster.Waiting && next == nil {
 				next = []string{"rye approvals"} // it waits for an answer
 			}
 			rest, words = append(rest, row.ID), append(words, fault.Quote(row.ID))

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/book"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // WaitsFile is the name of the book of waits, beside the registry.
@@ -68,12 +68,12 @@ func (d *Desk) Waits(ctx context.Context, s *Self, ids []string) (end func() err
 			return nil, err
 		}
 	}
-	rows, err := d.Registry.Threads(ctx, registry.Filter{})
+	rows, err := d.Registry.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
 	b := &book.Book[waits]{Path: d.WaitsPath, Format: "rye waits", Empty: func() waits { return waits{} }}
-	mine := wait{ID: registry.NewID("wait", d.Now()), Thread: s.Thread, For: ids, Process: os.Getpid(), Start: proc.Start(os.Getpid())}
+	mine := wait{ID: roster.NewID("wait", d.Now()), Thread: s.Thread, For: ids, Process: os.Getpid(), Start: proc.Start(os.Getpid())}
 	err = b.Change(ctx, func(all waits) ([]any, error) {
 		if path := all.cycle(s.Thread, ids, rows); path != nil {
 			return nil, fault.New(fault.Conflict, "the threads would wait for each other: %s", strings.Join(path, " waits for ")).On("threads", path).
@@ -91,14 +91,14 @@ func (d *Desk) Waits(ctx context.Context, s *Self, ids []string) (end func() err
 
 // cycle returns how a wait of a thread would lead back to it, nil if it doesn't. A thread waits for those that it said, and for
 // children that run in its own process. The waits of a process that has ended don't count.
-func (w waits) cycle(thread string, ids []string, rows []*registry.Thread) []string {
+func (w waits) cycle(thread string, ids []string, rows []*roster.Thread) []string {
 	next := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(w)) {
 		if one := w[id]; proc.Start(one.Process) == one.Start {
 			next[one.Thread] = append(next[one.Thread], one.For...)
 		}
 	}
-	byID := map[string]*registry.Thread{}
+	byID := map[string]*roster.Thread{}
 	for _, t := range rows {
 		byID[t.ID] = t
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // TestCycle: a wait that leads back to the thread is found, also through a child that its parent's process runs.
@@ -14,9 +14,9 @@ func TestCycle(t *testing.T) {
 	me, start := os.Getpid(), proc.Start(os.Getpid())
 	all := waits{"1": {ID: "1", Thread: "b", For: []string{"x", "c"}, Process: me, Start: start}, "2": {ID: "2", Thread: "d", For: []string{"a"}, Process: me, Start: start + "0"},
 		"3": {ID: "3", Thread: "f", For: []string{"a"}, Process: me, Start: start}, "4": {ID: "4", Thread: "x", For: []string{"b"}, Process: me, Start: start}}
-	same, other := registry.Driver{Process: 7}, registry.Driver{Process: 8}
-	rows := []*registry.Thread{{ID: "e", Driver: same, State: registry.Running}, {ID: "f", Parent: "e", Driver: same, State: registry.Running},
-		{ID: "g", Driver: same, State: registry.Running}, {ID: "h", Parent: "g", Driver: other, State: registry.Running}}
+	same, other := roster.Driver{Process: 7}, roster.Driver{Process: 8}
+	rows := []*roster.Thread{{ID: "e", Driver: same, State: roster.Running}, {ID: "f", Parent: "e", Driver: same, State: roster.Running},
+		{ID: "g", Driver: same, State: roster.Running}, {ID: "h", Parent: "g", Driver: other, State: roster.Running}}
 	for _, c := range []struct {
 		thread string
 		ids    []string

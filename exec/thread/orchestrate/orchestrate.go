@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/carry"
 	"github.com/rye-build/rye/exec/thread/operate"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 type object = map[string]any
@@ -58,8 +58,8 @@ type call struct {
 	self   *operate.Self // nil for the user
 	engine *thread.Engine
 	desk   *operate.Desk
-	row    *registry.Thread // of thread_id
-	ids    []string         // of thread_ids
+	row    *roster.Thread // of thread_id
+	ids    []string       // of thread_ids
 }
 
 // Open returns what runs threads, and what ends that.

@@ -12,15 +12,15 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/operate"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // TestRefused: what is wrong with an operation is said before anything is done.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
-	rows, money := registry.Open(filepath.Join(dir, "registry"), time.Now, nil), ledger.In(filepath.Join(dir, "ledger"), nil)
+	rows, money := roster.Open(filepath.Join(dir, "registry"), time.Now, nil), ledger.In(filepath.Join(dir, "ledger"), nil)
 	t.Cleanup(func() { rows.Close(); money.Shut() })
-	row := &registry.Thread{ID: "acme/a-1795000000-a2b3c", Kind: "directive", Directive: "directive:acme/a", Project: registry.Project{Root: dir}, Created: time.Now()}
+	row := &roster.Thread{ID: "acme/a-1795000000-a2b3c", Kind: "directive", Directive: "directive:acme/a", Project: roster.Project{Root: dir}, Created: time.Now()}
 	if err := rows.Create(t.Context(), row, 0); err != nil {
 		t.Fatal(err)
 	}

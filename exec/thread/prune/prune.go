@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/spend"
 	"github.com/rye-build/rye/manifest/key"
@@ -30,11 +30,11 @@ import (
 
 // Options say what goes.
 type Options struct {
-	Registry registry.Registry
+	Registry roster.Registry
 	Ledger   ledger.Ledger
-	Rows     []*registry.Thread // of the project, or of all projects, tidied
-	Keys     []key.Public       // that count when transcripts are verified
-	Before   time.Time          // threads that ended before then
+	Rows     []*roster.Thread // of the project, or of all projects, tidied
+	Keys     []key.Public     // that count when transcripts are verified
+	Before   time.Time        // threads that ended before then
 	Now      time.Time
 	DryRun   bool
 	Hook     osfile.Hook // of tests
@@ -49,18 +49,18 @@ type Kept struct {
 
 // A Report says what was done, or would be.
 type Report struct {
-	Pruned []*registry.Thread
+	Pruned []*roster.Thread
 	Kept   []Kept
 	Bytes  int64 // that the directories had
 }
 
 // Threads prunes.
 func Threads(ctx context.Context, o Options) (*Report, error) {
-	every, err := o.Registry.Threads(ctx, registry.Filter{})
+	every, err := o.Registry.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
-	mine := map[string]*registry.Thread{} // whose project is where the caller found it
+	mine := map[string]*roster.Thread{} // whose project is where the caller found it
 	for _, t := range o.Rows {
 		mine[t.ID] = t
 		if t.Pruned == nil && !t.Updated.Before(o.Before) {
@@ -72,18 +72,18 @@ func Threads(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	r := &Report{}
-	for _, group := range registry.Related(every) {
+	for _, group := range roster.Related(every) {
 		if err := o.group(ctx, r, group, mine); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(r.Pruned, func(a, b *registry.Thread) int { return a.Created.Compare(b.Created) })
+	slices.SortFunc(r.Pruned, func(a, b *roster.Thread) int { return a.Created.Compare(b.Created) })
 	return r, nil
 }
 
 // group prunes related threads, or says why they stay.
-func (o *Options) group(ctx context.Context, r *Report, group []*registry.Thread, mine map[string]*registry.Thread) error {
-	var old []*registry.Thread
+func (o *Options) group(ctx context.Context, r *Report, group []*roster.Thread, mine map[string]*roster.Thread) error {
+	var old []*roster.Thread
 	young := false
 	for _, t := range group {
 		young = young || !t.Updated.Before(o.Before)
@@ -100,7 +100,7 @@ func (o *Options) group(ctx context.Context, r *Report, group []*registry.Thread
 		return nil
 	}
 	stays := ""
-	if b := registry.Blocks(group); b != nil {
+	if b := roster.Blocks(group); b != nil {
 		stays = "the thread " + b.ID + " is " + string(b.State)
 	} else if young {
 		stays = "a thread that it is related to ended later"
@@ -118,7 +118,7 @@ func (o *Options) group(ctx context.Context, r *Report, group []*registry.Thread
 }
 
 // one prunes a thread.
-func (o *Options) one(ctx context.Context, r *Report, t *registry.Thread) error {
+func (o *Options) one(ctx context.Context, r *Report, t *roster.Thread) error {
 	p, err := o.remains(ctx, t)
 	if f, bad := fault.Find(err); bad && f.Details["reason"] == "transcript" {
 		r.Kept = append(r.Kept, Kept{t.ID, f.Text, err})
@@ -135,14 +135,14 @@ func (o *Options) one(ctx context.Context, r *Report, t *registry.Thread) error 
 	if err := o.Hook.Do("row", t.Dir()); err != nil {
 		return err
 	}
-	if err := o.Registry.Prune(ctx, map[string]registry.Pruned{t.ID: *p}); err != nil {
+	if err := o.Registry.Prune(ctx, map[string]roster.Pruned{t.ID: *p}); err != nil {
 		return err
 	}
 	return o.remove(ctx, t)
 }
 
 // finish removes what a process that died has left of a thread that was pruned.
-func (o *Options) finish(ctx context.Context, r *Report, t *registry.Thread) error {
+func (o *Options) finish(ctx context.Context, r *Report, t *roster.Thread) error {
 	if o.DryRun {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (o *Options) finish(ctx context.Context, r *Report, t *registry.Thread) err
 
 // remove removes a directory, which goes at once: under its name no reader finds a part of it. A link that was put in a thread's
 // id meanwhile leads nowhere else.
-func (o *Options) remove(ctx context.Context, t *registry.Thread) error {
+func (o *Options) remove(ctx context.Context, t *roster.Thread) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -182,8 +182,8 @@ func (o *Options) remove(ctx context.Context, t *registry.Thread) error {
 }
 
 // remains returns what the row of a thread keeps of it.
-func (o *Options) remains(ctx context.Context, t *registry.Thread) (*registry.Pruned, error) {
-	p := &registry.Pruned{At: o.Now.UTC().Round(0)}
+func (o *Options) remains(ctx context.Context, t *roster.Thread) (*roster.Pruned, error) {
+	p := &roster.Pruned{At: o.Now.UTC().Round(0)}
 	account, err := ledger.Get(ctx, o.Ledger, t.ID)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (o *Options) remains(ctx context.Context, t *registry.Thread) (*registry.Pr
 }
 
 // uses adds up the model calls of a thread. Without an account, as after the loss of the ledger, they are also its cost.
-func uses(dir string) ([]registry.Use, error) {
+func uses(dir string) ([]roster.Use, error) {
 	table, _ := spend.New([]string{"model", "day"}) // which it knows
 	to := table.Thread("", false)
 	for e, err := range transcript.Read(dir) {
@@ -223,10 +223,10 @@ func uses(dir string) ([]registry.Use, error) {
 		}
 		to.Take(e.Time, p)
 	}
-	var all []registry.Use
+	var all []roster.Use
 	for _, row := range table.Rows() {
-		use := registry.Use{Model: row.Model, Day: row.Day, Calls: row.Calls, Input: row.Input, Output: row.Output, Spend: row.Spend}
-		if len(all) == registry.MaxUses { // the rest counts with the last
+		use := roster.Use{Model: row.Model, Day: row.Day, Calls: row.Calls, Input: row.Input, Output: row.Output, Spend: row.Spend}
+		if len(all) == roster.MaxUses { // the rest counts with the last
 			last := &all[len(all)-1]
 			last.Calls, last.Input, last.Output, last.Spend = last.Calls+use.Calls, last.Input+use.Input, last.Output+use.Output, last.Spend+use.Spend
 			continue

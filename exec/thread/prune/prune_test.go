@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/prune"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -50,13 +50,13 @@ type world struct {
 	base  string
 	now   time.Time
 	hook  func(op, path string, b []byte) error
-	rows  *registry.Local
+	rows  *roster.Local
 	money *ledger.Local
 }
 
 func open(base string, hook func(op, path string, b []byte) error) *world {
 	w := &world{base: base, now: noon, hook: hook}
-	w.rows = registry.Open(filepath.Join(base, "registry"), func() time.Time { return w.now }, hook)
+	w.rows = roster.Open(filepath.Join(base, "registry"), func() time.Time { return w.now }, hook)
 	w.money = ledger.In(filepath.Join(base, "ledger"), hook)
 	return w
 }
@@ -84,7 +84,7 @@ func (w *world) prune(t testing.TB, before time.Time, edit func(*prune.Options))
 	t.Helper()
 	o := w.options(before)
 	var err error
-	o.Rows, err = w.rows.Threads(t.Context(), registry.Filter{})
+	o.Rows, err = w.rows.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	if edit != nil {
 		edit(&o)
@@ -95,14 +95,14 @@ func (w *world) prune(t testing.TB, before time.Time, edit func(*prune.Options))
 }
 
 // thread makes a thread that is in a state since a time, with a transcript of one model call.
-func (w *world) thread(t testing.TB, row registry.Thread, state registry.State, at time.Time) *registry.Thread {
+func (w *world) thread(t testing.TB, row roster.Thread, state roster.State, at time.Time) *roster.Thread {
 	t.Helper()
 	w.now = at
-	p, err := registry.ProjectAt(w.base)
+	p, err := roster.ProjectAt(w.base)
 	must(t, err)
 	row.Project, row.Kind, row.Directive, row.Created = p, "directive", "directive:acme/plan", at
 	must(t, os.MkdirAll(row.Dir(), 0o700), w.rows.Create(t.Context(), &row, 100))
-	claimed, err := w.rows.Claim(t.Context(), row.ID, 0, registry.Driver{Process: 1})
+	claimed, err := w.rows.Claim(t.Context(), row.ID, 0, roster.Driver{Process: 1})
 	must(t, err)
 	must(t, w.money.Do(t.Context(), ledger.Open(row.ID, "", 1, nil, at), ledger.Reserve(row.ID, 1, "1", 300), ledger.Settle(row.ID, 1, "1", 250), ledger.Close(row.ID, 1, at)))
 	provider := transcript.Item{Ref: "tool:acme/p", Digest: cas.Sum(nil)}
@@ -123,7 +123,7 @@ func (w *world) thread(t testing.TB, row registry.Thread, state registry.State, 
 	return &row
 }
 
-func ids(rows []*registry.Thread) (all []string) {
+func ids(rows []*roster.Thread) (all []string) {
 	for _, r := range rows {
 		all = append(all, r.ID)
 	}
@@ -134,8 +134,8 @@ func ids(rows []*registry.Thread) (all []string) {
 // TestPrune: an old thread goes, and its row has what remains.
 func TestPrune(t *testing.T) {
 	w := newWorld(t)
-	old := w.thread(t, registry.Thread{ID: "acme/old-1"}, registry.Completed, noon)
-	young := w.thread(t, registry.Thread{ID: "acme/young-1"}, registry.Completed, noon.AddDate(0, 1, 0))
+	old := w.thread(t, roster.Thread{ID: "acme/old-1"}, roster.Completed, noon)
+	young := w.thread(t, roster.Thread{ID: "acme/young-1"}, roster.Completed, noon.AddDate(0, 1, 0))
 	before := noon.AddDate(0, 0, 1)
 	dry := w.prune(t, before, func(o *prune.Options) { o.DryRun = true })
 	if got := fmt.Sprint(ids(dry.Pruned)); got != "[acme/old-1]" || dry.Bytes == 0 || !transcript.Exists(old.Dir()) {
@@ -149,11 +149,11 @@ func TestPrune(t *testing.T) {
 	if _, err := os.Lstat(old.Dir()); !errors.Is(err, os.ErrNotExist) || !transcript.Exists(young.Dir()) {
 		t.Error(err)
 	}
-	row, err := registry.Get(t.Context(), w.rows, old.ID)
+	row, err := roster.Get(t.Context(), w.rows, old.ID)
 	must(t, err)
 	p := row.Pruned
-	if p == nil || row.Lost || row.State != registry.Completed || p.Spend != 250 || p.Lines != report.Lines || p.Line != report.Lines || p.Digest != report.Last.Digest ||
-		p.Signer != own.Public().Fingerprint().String() || len(p.Uses) != 1 || p.Uses[0] != (registry.Use{Model: "acme/p/m", Day: "2026-11-20", Calls: 1, Input: 3, Output: 4, Spend: 250}) {
+	if p == nil || row.Lost || row.State != roster.Completed || p.Spend != 250 || p.Lines != report.Lines || p.Line != report.Lines || p.Digest != report.Last.Digest ||
+		p.Signer != own.Public().Fingerprint().String() || len(p.Uses) != 1 || p.Uses[0] != (roster.Use{Model: "acme/p/m", Day: "2026-11-20", Calls: 1, Input: 3, Output: 4, Spend: 250}) {
 		t.Errorf("%+v, %+v", row, p)
 	}
 	if err := row.Gone(); fault.CodeOf(err) != fault.NotFound || !strings.Contains(err.Error(), "pruned on 2027-11-20") {
@@ -171,26 +171,26 @@ func TestPrune(t *testing.T) {
 func TestKept(t *testing.T) {
 	w := newWorld(t)
 	later := noon.AddDate(0, 1, 0)
-	w.thread(t, registry.Thread{ID: "running"}, registry.Interrupted, noon)
-	w.thread(t, registry.Thread{ID: "child", Parent: "running"}, registry.Completed, noon)
-	w.thread(t, registry.Thread{ID: "grandchild", Parent: "child"}, registry.Failed, noon)
-	w.thread(t, registry.Thread{ID: "first", Next: "second"}, registry.Continued, noon)
-	w.thread(t, registry.Thread{ID: "second", Continues: "first"}, registry.Completed, later)
-	edited := w.thread(t, registry.Thread{ID: "edited"}, registry.Cancelled, noon)
+	w.thread(t, roster.Thread{ID: "running"}, roster.Interrupted, noon)
+	w.thread(t, roster.Thread{ID: "child", Parent: "running"}, roster.Completed, noon)
+	w.thread(t, roster.Thread{ID: "grandchild", Parent: "child"}, roster.Failed, noon)
+	w.thread(t, roster.Thread{ID: "first", Next: "second"}, roster.Continued, noon)
+	w.thread(t, roster.Thread{ID: "second", Continues: "first"}, roster.Completed, later)
+	edited := w.thread(t, roster.Thread{ID: "edited"}, roster.Cancelled, noon)
 	path := filepath.Join(edited.Dir(), transcript.LinesFile)
 	b, err := os.ReadFile(path)
 	must(t, err, os.WriteFile(path, bytes.Replace(b, []byte("done"), []byte("gone"), 1), 0o600))
-	cut := w.thread(t, registry.Thread{ID: "cut"}, registry.Completed, noon)
+	cut := w.thread(t, roster.Thread{ID: "cut"}, roster.Completed, noon)
 	path = filepath.Join(cut.Dir(), transcript.LinesFile)
 	b, err = os.ReadFile(path)
 	must(t, err)
 	signed := bytes.Index(b, []byte(`"type":"checkpoint"`))
 	must(t, os.WriteFile(path, b[:signed+bytes.IndexByte(b[signed:], '\n')+1], 0o600))
-	gone := w.thread(t, registry.Thread{ID: "gone"}, registry.Completed, noon)
+	gone := w.thread(t, roster.Thread{ID: "gone"}, roster.Completed, noon)
 	must(t, os.RemoveAll(gone.Dir()))
-	never := w.thread(t, registry.Thread{ID: "never"}, registry.Failed, noon)
+	never := w.thread(t, roster.Thread{ID: "never"}, roster.Failed, noon)
 	must(t, os.Remove(filepath.Join(never.Dir(), transcript.LinesFile)))
-	unsigned := w.thread(t, registry.Thread{ID: "unsigned"}, registry.Failed, noon)
+	unsigned := w.thread(t, roster.Thread{ID: "unsigned"}, roster.Failed, noon)
 	path = filepath.Join(unsigned.Dir(), transcript.LinesFile)
 	b, err = os.ReadFile(path)
 	must(t, err, os.WriteFile(path, b[:bytes.Index(b, []byte(`"type":"checkpoint"`))], 0o600))
@@ -212,23 +212,23 @@ func TestKept(t *testing.T) {
 	if r := w.prune(t, later.AddDate(0, 0, 1), nil); fmt.Sprint(ids(r.Pruned)) != "[first second]" {
 		t.Errorf("%v", ids(r.Pruned))
 	}
-	row, err := registry.Get(t.Context(), w.rows, "never")
+	row, err := roster.Get(t.Context(), w.rows, "never")
 	must(t, err)
 	if row.Pruned == nil || row.Pruned.Line != 0 || row.Pruned.Spend != 250 {
 		t.Errorf("%+v", row.Pruned)
 	}
-	err = w.rows.Prune(t.Context(), map[string]registry.Pruned{"child": {At: noon}})
+	err = w.rows.Prune(t.Context(), map[string]roster.Pruned{"child": {At: noon}})
 	if fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("a child of a thread that goes on: %v", err)
 	}
-	must(t, w.rows.Prune(t.Context(), map[string]registry.Pruned{"none": {At: noon}, "first": {At: noon}}))
+	must(t, w.rows.Prune(t.Context(), map[string]roster.Pruned{"none": {At: noon}, "first": {At: noon}}))
 }
 
 // TestLink: a thread behind a link is refused before a row is written, in a dry run too, and so is what a pruned one has left.
 func TestLink(t *testing.T) {
 	w := newWorld(t)
-	w.thread(t, registry.Thread{ID: "a-1"}, registry.Completed, noon)
-	row := w.thread(t, registry.Thread{ID: "acme/old-1"}, registry.Completed, noon)
+	w.thread(t, roster.Thread{ID: "a-1"}, roster.Completed, noon)
+	row := w.thread(t, roster.Thread{ID: "acme/old-1"}, roster.Completed, noon)
 	there, place := filepath.Join(w.base, "elsewhere"), filepath.Dir(row.Dir())
 	must(t, os.Rename(place, there))
 	if err := os.Symlink(there, place); err != nil {
@@ -236,17 +236,17 @@ func TestLink(t *testing.T) {
 	}
 	for _, o := range []prune.Options{{Before: noon.AddDate(0, 0, 1), DryRun: true}, {Before: noon.AddDate(0, 0, 1)}, {Before: noon, Now: noon}} {
 		if o.Before.Equal(noon) {
-			must(t, w.rows.Prune(t.Context(), map[string]registry.Pruned{row.ID: {At: noon}}))
+			must(t, w.rows.Prune(t.Context(), map[string]roster.Pruned{row.ID: {At: noon}}))
 		}
 		o.Registry, o.Ledger, o.Keys = w.rows, w.money, []key.Public{own.Public()}
 		var err error
-		o.Rows, err = w.rows.Threads(t.Context(), registry.Filter{})
+		o.Rows, err = w.rows.Threads(t.Context(), roster.Filter{})
 		must(t, err)
 		_, err = prune.Threads(t.Context(), o)
 		if f, found := fault.Find(err); !found || f.Code != fault.Denied || f.Details["path"] != place || len(f.Hint) != 1 {
 			t.Errorf("%+v: %v", o, err)
 		}
-		rows, err := w.rows.Threads(t.Context(), registry.Filter{})
+		rows, err := w.rows.Threads(t.Context(), roster.Filter{})
 		must(t, err)
 		for _, r := range rows {
 			if r.Pruned != nil && !o.Before.Equal(noon) {
@@ -266,14 +266,14 @@ func TestLink(t *testing.T) {
 // TestManyUses: a row has room for what a thread of many models has used.
 func TestManyUses(t *testing.T) {
 	w := newWorld(t)
-	row := w.thread(t, registry.Thread{ID: "x"}, registry.Completed, noon)
+	row := w.thread(t, roster.Thread{ID: "x"}, roster.Completed, noon)
 	must(t, os.RemoveAll(row.Dir()))
 	p := transcript.Item{Ref: "tool:acme/p", Digest: cas.Sum(nil)}
 	writer, err := transcript.Create(row.Dir(), row.ID, transcript.Started{Kind: "directive", Directive: transcript.Item{Ref: "directive:acme/plan", Digest: cas.Sum(nil)},
 		Provider: p, Policy: []cas.Digest{}, Grants: []string{}, Model: "m"}, transcript.Driver{Epoch: 1}, transcript.Options{Key: own, Now: func() time.Time { return noon }})
 	must(t, err)
 	var events []transcript.Payload
-	for i := range registry.MaxUses + 5 {
+	for i := range roster.MaxUses + 5 {
 		turn := int64(i + 1)
 		events = append(events, transcript.Request{Turn: turn, Attempt: 1, Digest: cas.Sum(nil), Messages: []any{}, Provider: p, Model: fmt.Sprint("m", i)},
 			transcript.Answer{Turn: turn, Attempt: 1, Cost: 1})
@@ -281,13 +281,13 @@ func TestManyUses(t *testing.T) {
 	_, err = writer.Append(append(events, transcript.Completed{}, transcript.Checkpoint{Turn: 1})...)
 	must(t, err, writer.Close())
 	w.prune(t, noon.AddDate(0, 0, 1), nil)
-	row, err = registry.Get(t.Context(), w.rows, "x")
+	row, err = roster.Get(t.Context(), w.rows, "x")
 	must(t, err)
 	var spend int64
 	for _, u := range row.Pruned.Uses {
 		spend += u.Spend
 	}
-	if len(row.Pruned.Uses) != registry.MaxUses || spend != registry.MaxUses+5 {
+	if len(row.Pruned.Uses) != roster.MaxUses || spend != roster.MaxUses+5 {
 		t.Errorf("%d rows, %d", len(row.Pruned.Uses), spend)
 	}
 }
@@ -305,11 +305,11 @@ func TestFaults(t *testing.T) {
 			return nil
 		})
 		n = -1000
-		w.thread(t, registry.Thread{ID: "acme/a-1"}, registry.Completed, noon)
+		w.thread(t, roster.Thread{ID: "acme/a-1"}, roster.Completed, noon)
 		n = 0
 		o := w.options(before)
 		var err error
-		o.Rows, err = w.rows.Threads(t.Context(), registry.Filter{})
+		o.Rows, err = w.rows.Threads(t.Context(), roster.Filter{})
 		must(t, err)
 		_, err = prune.Threads(t.Context(), o)
 		if done = err == nil; !done && !errors.Is(err, planted) {
@@ -318,7 +318,7 @@ func TestFaults(t *testing.T) {
 		n = -1000
 		dry := w.prune(t, before, func(o *prune.Options) { o.DryRun = true })
 		w.prune(t, before, nil)
-		row, err := registry.Get(t.Context(), w.rows, "acme/a-1")
+		row, err := roster.Get(t.Context(), w.rows, "acme/a-1")
 		must(t, err)
 		if left, _ := os.ReadDir(filepath.Join(w.base, ".ai", "threads")); row.Pruned == nil || len(left) != 1 || len(dry.Pruned) > 1 {
 			t.Fatalf("%d: %+v, %v", at, row, left)
@@ -327,9 +327,9 @@ func TestFaults(t *testing.T) {
 	}
 
 	w := newWorld(t)
-	row := w.thread(t, registry.Thread{ID: "acme/a-1"}, registry.Completed, noon)
+	row := w.thread(t, roster.Thread{ID: "acme/a-1"}, roster.Completed, noon)
 	o := w.options(before)
-	o.Rows = []*registry.Thread{row}
+	o.Rows = []*roster.Thread{row}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := prune.Threads(over, o); !errors.Is(err, context.Canceled) {
@@ -348,7 +348,7 @@ func TestFaults(t *testing.T) {
 func TestReturned(t *testing.T) {
 	w := newWorld(t)
 	before := noon.AddDate(0, 0, 1)
-	row := w.thread(t, registry.Thread{ID: "acme/a-1"}, registry.Completed, noon)
+	row := w.thread(t, roster.Thread{ID: "acme/a-1"}, roster.Completed, noon)
 	w.prune(t, before, nil)
 	all := filepath.Join(w.base, ".ai", "threads")
 	must(t, os.MkdirAll(filepath.Join(row.Dir(), "x"), 0o700), os.MkdirAll(filepath.Join(all, osfile.Unfinished+"pruned-acme-a-1", "y"), 0o700))
@@ -375,7 +375,7 @@ func doomed(base string, at int) int {
 	o := w.options(noon.AddDate(0, 0, 1))
 	ctx := context.Background()
 	var err error
-	if o.Rows, err = w.rows.Threads(ctx, registry.Filter{}); err == nil {
+	if o.Rows, err = w.rows.Threads(ctx, roster.Filter{}); err == nil {
 		for _, row := range o.Rows {
 			row.Project.Root = base // which is a copy
 		}
@@ -392,7 +392,7 @@ func doomed(base string, at int) int {
 func TestKilled(t *testing.T) {
 	base := t.TempDir()
 	w := open(base, nil)
-	made := []*registry.Thread{w.thread(t, registry.Thread{ID: "acme/a-1"}, registry.Completed, noon), w.thread(t, registry.Thread{ID: "acme/b-1"}, registry.Failed, noon)}
+	made := []*roster.Thread{w.thread(t, roster.Thread{ID: "acme/a-1"}, roster.Completed, noon), w.thread(t, roster.Thread{ID: "acme/b-1"}, roster.Failed, noon)}
 	w.close()
 	killed := 0
 	for at := 1; ; at++ {
@@ -408,7 +408,7 @@ func TestKilled(t *testing.T) {
 			killed++
 		}
 		w := open(dir, nil)
-		rows, bad := w.rows.Threads(t.Context(), registry.Filter{})
+		rows, bad := w.rows.Threads(t.Context(), roster.Filter{})
 		must(t, bad)
 		for _, row := range rows {
 			row.Project.Root = dir
@@ -425,7 +425,7 @@ func TestKilled(t *testing.T) {
 		o.Rows = rows
 		_, bad = prune.Threads(t.Context(), o)
 		must(t, bad)
-		rows, bad = w.rows.Threads(t.Context(), registry.Filter{})
+		rows, bad = w.rows.Threads(t.Context(), roster.Filter{})
 		must(t, bad)
 		for _, row := range rows {
 			if row.Project.Root = dir; row.Pruned == nil {

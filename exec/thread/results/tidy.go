@@ -9,7 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -20,8 +20,8 @@ const keepReserved = time.Hour
 // process has died is interrupted, or what its transcript says in the end, and one that no process came to drive is an error after
 // an hour; the money of one whose directory is gone, and of one that has ended or was interrupted an hour ago, is settled, unless a
 // child has some of it. What another host drives is left alone: its processes aren't known here.
-func Tidy(ctx context.Context, r registry.Registry, l ledger.Ledger, f registry.Filter,
-	now time.Time) ([]*registry.Thread, error) {
+func Tidy(ctx context.Context, r roster.Registry, l ledger.Ledger, f roster.Filter,
+	now time.Time) ([]*roster.Thread, error) {
 	rows, err := r.Threads(ctx, f)
 	if err != nil {
 		return nil, err
@@ -39,13 +39,13 @@ func Tidy(ctx context.Context, r registry.Registry, l ledger.Ledger, f registry.
 	changed := false
 	host, _ := os.Hostname()
 	for _, row := range rows { // children stand before their parents
-		over := row.State.Ended() || (row.State == registry.Interrupted || row.State == registry.Waiting) && now.Sub(row.Updated) > keepReserved
-		if row.State == registry.Running && (row.Alive || row.Driver.Host != host && row.Driver.Host != "") || row.State == registry.Waiting && row.Alive {
+		over := row.State.Ended() || (row.State == roster.Interrupted || row.State == roster.Waiting) && now.Sub(row.Updated) > keepReserved
+		if row.State == roster.Running && (row.Alive || row.Driver.Host != host && row.Driver.Host != "") || row.State == roster.Waiting && row.Alive {
 			continue
 		}
-		if row.State == registry.Created && now.Sub(row.Updated) > keepReserved {
+		if row.State == roster.Created && now.Sub(row.Updated) > keepReserved {
 			changed = true
-			if err := ignoreConflict(r.Set(ctx, row.ID, row.Epoch, registry.Failed, "")); err != nil {
+			if err := ignoreConflict(r.Set(ctx, row.ID, row.Epoch, roster.Failed, "")); err != nil {
 				return nil, err
 			}
 		}
@@ -70,9 +70,9 @@ func Tidy(ctx context.Context, r registry.Registry, l ledger.Ledger, f registry.
 }
 
 // Row returns the row of a thread. One whose process died after it had recorded the end gets its state first: it must not go on.
-func Row(ctx context.Context, r registry.Registry, id string) (*registry.Thread, error) {
-	row, err := registry.Get(ctx, r, id)
-	if err != nil || row.State.Ended() || row.Lost || row.State == registry.Running && !row.Dead {
+func Row(ctx context.Context, r roster.Registry, id string) (*roster.Thread, error) {
+	row, err := roster.Get(ctx, r, id)
+	if err != nil || row.State.Ended() || row.Lost || row.State == roster.Running && !row.Dead {
 		return row, err
 	}
 	if _, unfinished := Of(row.Dir()); unfinished != nil {
@@ -81,25 +81,25 @@ func Row(ctx context.Context, r registry.Registry, id string) (*registry.Thread,
 	if _, err := bury(ctx, r, row); err != nil {
 		return nil, err
 	}
-	return registry.Get(ctx, r, id)
+	return roster.Get(ctx, r, id)
 }
 
 // Last returns the row of the thread that goes on with the work of a thread: itself, or the last that it was handed over to.
-func Last(ctx context.Context, r registry.Registry, id string) (*registry.Thread, error) {
+func Last(ctx context.Context, r roster.Registry, id string) (*roster.Thread, error) {
 	row, err := Row(ctx, r, id)
-	for err == nil && row.State == registry.Continued && row.Next != "" {
+	for err == nil && row.State == roster.Continued && row.Next != "" {
 		row, err = Row(ctx, r, row.Next)
 	}
 	return row, err
 }
 
 // bury gives a thread whose process has died its state, and reports whether it has ended.
-func bury(ctx context.Context, r registry.Registry, row *registry.Thread) (ended bool, err error) {
-	state, next := registry.Interrupted, ""
+func bury(ctx context.Context, r roster.Registry, row *roster.Thread) (ended bool, err error) {
+	state, next := roster.Interrupted, ""
 	if was, err := Of(row.Dir()); err == nil {
-		state, next = registry.State(was.Status), was.Next
+		state, next = roster.State(was.Status), was.Next
 	}
-	claimed, err := r.Claim(ctx, row.ID, row.Epoch, registry.Driver{})
+	claimed, err := r.Claim(ctx, row.ID, row.Epoch, roster.Driver{})
 	if err == nil {
 		err = r.Set(ctx, row.ID, claimed.Epoch, state, next)
 	}
@@ -116,8 +116,8 @@ func ignoreConflict(err error) error {
 
 // Follower returns the thread that was begun to go on with the work of another one, nil if there is none. One that failed before
 // its first turn is none.
-func Follower(ctx context.Context, r registry.Registry, thread string) (*registry.Thread, error) {
-	rows, err := r.Threads(ctx, registry.Filter{})
+func Follower(ctx context.Context, r roster.Registry, thread string) (*roster.Thread, error) {
+	rows, err := r.Threads(ctx, roster.Filter{})
 	for _, row := range slices.Backward(rows) { // the first
 		if row.Continues != thread {
 			continue
@@ -130,7 +130,7 @@ func Follower(ctx context.Context, r registry.Registry, thread string) (*registr
 }
 
 // follows reports whether a thread that was begun to go on with another's work does, or may.
-func follows(row *registry.Thread) bool {
+func follows(row *roster.Thread) bool {
 	if is, unfinished := Of(row.Dir()); unfinished == nil {
 		return is.Status != Failed || is.Cost.Turns > 0
 	}
@@ -138,15 +138,15 @@ func follows(row *registry.Thread) bool {
 }
 
 // Follows is that for a thread which has begun.
-func Follows(row *registry.Thread) bool {
+func Follows(row *roster.Thread) bool {
 	return follows(row) && (row.Pruned != nil || row.Alive || transcript.Exists(row.Dir()))
 }
 
 // Begun is Follower. One that its process has left before it had a record fails first: another one may begin.
-func Begun(ctx context.Context, r registry.Registry, thread string) (*registry.Thread, error) {
+func Begun(ctx context.Context, r roster.Registry, thread string) (*roster.Thread, error) {
 	next, err := Follower(ctx, r, thread)
 	for err == nil && next != nil && !transcript.Exists(next.Dir()) && !next.Alive {
-		if err = r.Set(ctx, next.ID, next.Epoch, registry.Failed, ""); err == nil {
+		if err = r.Set(ctx, next.ID, next.Epoch, roster.Failed, ""); err == nil {
 			next, err = Follower(ctx, r, thread)
 		}
 	}

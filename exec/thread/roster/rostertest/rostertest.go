@@ -1,4 +1,4 @@
-// Package rostertest checks that something is a registry.Registry.
+// Package rostertest checks that something is a roster.Registry.
 package rostertest
 
 import (
@@ -14,15 +14,15 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/book/booktest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // A World is where registries are opened.
 type World struct {
 	// Open opens the one registry of this world once more, as another process would.
-	Open func(t testing.TB) registry.Registry
+	Open func(t testing.TB) roster.Registry
 	// Die ends a process that was driver.
-	Die func(registry.Driver)
+	Die func(roster.Driver)
 }
 
 // Test runs every check, each in a world of its own.
@@ -37,13 +37,13 @@ func Test(t *testing.T, make func(t testing.TB) World) {
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // row is a thread of a project in a directory, which has the thread's.
-func row(t testing.TB, root, id string) *registry.Thread {
+func row(t testing.TB, root, id string) *roster.Thread {
 	t.Helper()
-	p, err := registry.ProjectAt(root)
+	p, err := roster.ProjectAt(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &registry.Thread{ID: id, Kind: "directive", Directive: "directive:acme/a", Project: p, Created: noon}
+	r := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/a", Project: p, Created: noon}
 	if err := os.MkdirAll(r.Dir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +52,13 @@ func row(t testing.TB, root, id string) *registry.Thread {
 
 var must, refused = booktest.Must, booktest.Refused
 
-func driver(n int) registry.Driver {
-	return registry.Driver{Process: n, Start: fmt.Sprint("start-", n), Host: "h"}
+func driver(n int) roster.Driver {
+	return roster.Driver{Process: n, Start: fmt.Sprint("start-", n), Host: "h"}
 }
 
-func state(t testing.TB, r registry.Registry, id string) *registry.Thread {
+func state(t testing.TB, r roster.Registry, id string) *roster.Thread {
 	t.Helper()
-	got, err := registry.Get(t.Context(), r, id)
+	got, err := roster.Get(t.Context(), r, id)
 	must(t, err)
 	return got
 }
@@ -66,23 +66,23 @@ func state(t testing.TB, r registry.Registry, id string) *registry.Thread {
 // states: what is written by one is read by another, and what has ended stays so.
 func states(t *testing.T, w World) {
 	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
-	for i, end := range registry.States {
+	for i, end := range roster.States {
 		id := fmt.Sprintf("acme/t-%d", i)
 		must(t, a.Create(ctx, row(t, root, id), 0))
 		refused(t, fault.Conflict, b.Create(ctx, row(t, root, id), 0))
-		if got := state(t, b, id); got.State != registry.Created || got.Epoch != 0 || got.Lost {
+		if got := state(t, b, id); got.State != roster.Created || got.Epoch != 0 || got.Lost {
 			t.Errorf("created: %+v", got)
 		}
 		got, err := b.Claim(ctx, id, 0, driver(1))
 		must(t, err)
-		if got.State != registry.Running || got.Epoch != 1 || got.Driver != driver(1) {
+		if got.State != roster.Running || got.Epoch != 1 || got.Driver != driver(1) {
 			t.Errorf("claimed: %+v", got)
 		}
 		must(t, b.Set(ctx, id, 1, end, "acme/next"))
 		if got := state(t, a, id); got.State != end || got.Next != "acme/next" {
 			t.Errorf("%s: %+v", end, got)
 		}
-		err = a.Set(ctx, id, 1, registry.Running, "")
+		err = a.Set(ctx, id, 1, roster.Running, "")
 		if end.Ended() {
 			refused(t, fault.Conflict, err)
 			_, err = a.Claim(ctx, id, 1, driver(2))
@@ -91,11 +91,11 @@ func states(t *testing.T, w World) {
 			must(t, err)
 		}
 	}
-	_, err := registry.Get(ctx, a, "acme/none")
+	_, err := roster.Get(ctx, a, "acme/none")
 	refused(t, fault.NotFound, err)
 	_, err = a.Claim(ctx, "acme/none", 0, driver(1))
 	refused(t, fault.NotFound, err)
-	refused(t, fault.NotFound, a.Set(ctx, "acme/none", 0, registry.Running, ""))
+	refused(t, fault.NotFound, a.Set(ctx, "acme/none", 0, roster.Running, ""))
 }
 
 // claims: only who has the highest epoch writes, and no claim takes a thread from a process that runs.
@@ -111,13 +111,13 @@ func claims(t *testing.T, w World) {
 	w.Die(driver(1))
 	_, err = b.Claim(ctx, "x", 1, driver(2))
 	must(t, err)
-	refused(t, fault.Conflict, a.Set(ctx, "x", 1, registry.Completed, ""))
+	refused(t, fault.Conflict, a.Set(ctx, "x", 1, roster.Completed, ""))
 	_, err = a.Hold(ctx, "x", 1)
 	refused(t, fault.Conflict, err)
 	release, err := b.Hold(ctx, "x", 2)
 	must(t, err)
 	release()
-	must(t, b.Set(ctx, "x", 2, registry.Interrupted, ""))
+	must(t, b.Set(ctx, "x", 2, roster.Interrupted, ""))
 	got, err := a.Claim(ctx, "x", 2, driver(3)) // driver 2 lives, and has let it go
 	must(t, err)
 	if got.Epoch != 3 {
@@ -149,29 +149,29 @@ func spawns(t *testing.T, w World) {
 // requests: what one asks for another sees, kill is stronger than cancel, and nothing is asked of what has ended.
 func requests(t *testing.T, w World) {
 	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
-	_, err := a.Ask(ctx, "x", registry.Request{For: registry.Cancel})
+	_, err := a.Ask(ctx, "x", roster.Request{For: roster.Cancel})
 	refused(t, fault.NotFound, err)
 	mark, err := b.Changed(ctx, "")
 	must(t, err)
 	must(t, a.Create(ctx, row(t, root, "x"), 0))
 	_, err = a.Claim(ctx, "x", 0, driver(1))
 	must(t, err)
-	for _, q := range []registry.Request{{For: "pause"}, {}, {For: registry.Kill, Reason: strings.Repeat("x", 1<<16)}} {
+	for _, q := range []roster.Request{{For: "pause"}, {}, {For: roster.Kill, Reason: strings.Repeat("x", 1<<16)}} {
 		_, err = a.Ask(ctx, "x", q)
 		refused(t, fault.Validation, err)
 	}
 	for _, c := range []struct{ ask, has, why string }{
-		{registry.Cancel, registry.Cancel, "1"}, {registry.Cancel, registry.Cancel, "1"}, {registry.Kill, registry.Kill, "3"}, {registry.Cancel, registry.Kill, "3"},
-		{registry.Kill, registry.Kill, "3"},
+		{roster.Cancel, roster.Cancel, "1"}, {roster.Cancel, roster.Cancel, "1"}, {roster.Kill, roster.Kill, "3"}, {roster.Cancel, roster.Kill, "3"},
+		{roster.Kill, roster.Kill, "3"},
 	} {
 		why := c.why
 		if state(t, a, "x").Asked.For == c.has {
 			why = "late"
 		}
-		got, err := a.Ask(ctx, "x", registry.Request{For: c.ask, Reason: why})
+		got, err := a.Ask(ctx, "x", roster.Request{For: c.ask, Reason: why})
 		must(t, err)
 		seen := state(t, b, "x").Asked
-		if got.Asked != seen || seen.For != c.has || seen.Reason != c.why || seen.Time.IsZero() || got.Epoch != 1 || got.State != registry.Running {
+		if got.Asked != seen || seen.For != c.has || seen.Reason != c.why || seen.Time.IsZero() || got.Epoch != 1 || got.State != roster.Running {
 			t.Errorf("asked for %s: %+v, %+v", c.ask, got, seen)
 		}
 	}
@@ -193,11 +193,11 @@ func requests(t *testing.T, w World) {
 	w.Die(driver(1))
 	got, err := b.Claim(ctx, "x", 1, driver(2))
 	must(t, err)
-	if got.Asked.For != registry.Kill {
+	if got.Asked.For != roster.Kill {
 		t.Errorf("forgotten: %+v", got)
 	}
-	must(t, b.Set(ctx, "x", 2, registry.Killed, ""))
-	_, err = a.Ask(ctx, "x", registry.Request{For: registry.Kill})
+	must(t, b.Set(ctx, "x", 2, roster.Killed, ""))
+	_, err = a.Ask(ctx, "x", roster.Request{For: roster.Kill})
 	refused(t, fault.Conflict, err)
 }
 
@@ -208,7 +208,7 @@ var errOver = errors.New("over")
 func crowds(t *testing.T, w World) {
 	ctx, a, b, root := t.Context(), w.Open(t), w.Open(t), t.TempDir()
 	n := 0
-	begin := func(id, parent string, most registry.Most) error {
+	begin := func(id, parent string, most roster.Most) error {
 		r := row(t, root, id)
 		r.Parent, r.Most = parent, most
 		must(t, a.Create(ctx, r, 100))
@@ -216,22 +216,22 @@ func crowds(t *testing.T, w World) {
 		_, err := b.Claim(ctx, id, 0, driver(n))
 		return err
 	}
-	must(t, begin("x", "", registry.Most{Children: 2, Total: 5}))
-	must(t, begin("x1", "x", registry.Most{Children: 3}))
-	must(t, begin("x2", "x", registry.Most{}))
-	refused(t, fault.Limit, begin("x3", "x", registry.Most{}))
-	must(t, a.Set(ctx, "x2", 1, registry.Completed, ""))
+	must(t, begin("x", "", roster.Most{Children: 2, Total: 5}))
+	must(t, begin("x1", "x", roster.Most{Children: 3}))
+	must(t, begin("x2", "x", roster.Most{}))
+	refused(t, fault.Limit, begin("x3", "x", roster.Most{}))
+	must(t, a.Set(ctx, "x2", 1, roster.Completed, ""))
 	_, err := b.Claim(ctx, "x3", 0, driver(10))
 	must(t, err)
-	must(t, begin("x1a", "x1", registry.Most{}))
-	must(t, begin("x1b", "x1", registry.Most{}))
-	refused(t, fault.Limit, begin("x1c", "x1", registry.Most{}))
+	must(t, begin("x1a", "x1", roster.Most{}))
+	must(t, begin("x1b", "x1", roster.Most{}))
+	refused(t, fault.Limit, begin("x1c", "x1", roster.Most{}))
 	buried := row(t, root, "x1z")
 	buried.Parent = "x1"
 	must(t, a.Create(ctx, buried, 100))
-	_, err = a.Claim(ctx, "x1z", 0, registry.Driver{}) // to give it a state: it won't run
+	_, err = a.Claim(ctx, "x1z", 0, roster.Driver{}) // to give it a state: it won't run
 	must(t, err)
-	must(t, a.Set(ctx, "x1z", 1, registry.Interrupted, ""))
+	must(t, a.Set(ctx, "x1z", 1, roster.Interrupted, ""))
 	w.Die(driver(10))
 	_, err = b.Claim(ctx, "x1c", 0, driver(11))
 	must(t, err)
@@ -242,11 +242,11 @@ func crowds(t *testing.T, w World) {
 	must(t, a.Create(ctx, next, 0))
 	_, err = a.Claim(ctx, "x1d", 0, driver(13))
 	must(t, err)
-	must(t, begin("y", "", registry.Most{Total: 1})) // of another root
-	refused(t, fault.Limit, begin("y1", "y", registry.Most{}))
-	live, err := a.Threads(ctx, registry.Filter{Live: true})
+	must(t, begin("y", "", roster.Most{Total: 1})) // of another root
+	refused(t, fault.Limit, begin("y1", "y", roster.Most{}))
+	live, err := a.Threads(ctx, roster.Filter{Live: true})
 	must(t, err)
-	if all, err := a.Threads(ctx, registry.Filter{}); err != nil || len(all) != len(live)+1 {
+	if all, err := a.Threads(ctx, roster.Filter{}); err != nil || len(all) != len(live)+1 {
 		t.Errorf("%d of %d threads haven't ended, %v", len(live), len(all), err)
 	}
 }
@@ -259,7 +259,7 @@ func races(t *testing.T, w World) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	claimed, created := 0, 0
-	rows := make([]*registry.Thread, 20)
+	rows := make([]*roster.Thread, 20)
 	for i := range rows {
 		rows[i] = row(t, root, fmt.Sprintf("c-%d", i))
 		rows[i].Parent = "x"
@@ -301,27 +301,27 @@ func places(t *testing.T, w World) {
 	young := row(t, two, "y")
 	young.Created = noon.Add(time.Second)
 	must(t, a.Create(ctx, young, 0))
-	all, err := a.Threads(ctx, registry.Filter{})
+	all, err := a.Threads(ctx, roster.Filter{})
 	must(t, err)
 	if len(all) != 2 || all[0].ID != "y" || all[1].ID != "x" {
 		t.Errorf("%+v", all)
 	}
 	moved := one + "-moved"
 	must(t, os.Rename(one, moved))
-	here, err := a.Threads(ctx, registry.Filter{Root: moved})
+	here, err := a.Threads(ctx, roster.Filter{Root: moved})
 	must(t, err)
 	if got := state(t, a, "x"); !got.Lost || len(here) == 1 && here[0].Lost {
 		t.Errorf("%+v, %+v", got, here)
 	}
 	must(t, os.RemoveAll(young.Dir()))
-	here, err = a.Threads(ctx, registry.Filter{Root: two})
+	here, err = a.Threads(ctx, roster.Filter{Root: two})
 	must(t, err)
 	if len(here) != 1 || !here[0].Lost {
 		t.Errorf("%+v", here)
 	}
 	_, err = a.Claim(ctx, "y", 0, driver(1))
 	refused(t, fault.NotFound, err)
-	if _, err := a.Threads(ctx, registry.Filter{Root: one}); err == nil {
+	if _, err := a.Threads(ctx, roster.Filter{Root: one}); err == nil {
 		t.Error("a project that isn't there has threads")
 	}
 }

@@ -1,4 +1,4 @@
-package registry_test
+package roster_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/book/booktest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/roster/rostertest"
 )
 
@@ -19,8 +19,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 var must = booktest.Must
 
-func open(t testing.TB, path string) *registry.Local {
-	l := registry.Open(path, func() time.Time { return noon }, nil)
+func open(t testing.TB, path string) *roster.Local {
+	l := roster.Open(path, func() time.Time { return noon }, nil)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -29,7 +29,7 @@ func TestLocal(t *testing.T) {
 	rostertest.Test(t, func(t testing.TB) rostertest.World {
 		path, dead := filepath.Join(t.TempDir(), "threads", "registry"), map[int]bool{}
 		return rostertest.World{
-			Open: func(t testing.TB) registry.Registry {
+			Open: func(t testing.TB) roster.Registry {
 				l := open(t, path)
 				l.Runs = func(process int) string {
 					if dead[process] {
@@ -39,7 +39,7 @@ func TestLocal(t *testing.T) {
 				}
 				return l
 			},
-			Die: func(d registry.Driver) { dead[d.Process] = true },
+			Die: func(d roster.Driver) { dead[d.Process] = true },
 		}
 	})
 }
@@ -48,13 +48,13 @@ func TestLocal(t *testing.T) {
 func TestFormat(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry")
 	l := open(t, path)
-	row := &registry.Thread{ID: "acme/plan-1795000000-a2b3c", Kind: "directive", Directive: "directive:acme/plan",
-		Project: registry.Project{Root: "/home/ann/site", Device: 66306, Inode: 5242}, Created: noon}
+	row := &roster.Thread{ID: "acme/plan-1795000000-a2b3c", Kind: "directive", Directive: "directive:acme/plan",
+		Project: roster.Project{Root: "/home/ann/site", Device: 66306, Inode: 5242}, Created: noon}
 	child := *row
 	child.ID, child.Parent, child.Directive = "acme/step-1795000001-k3v9q", row.ID, "directive:acme/step"
 	must(t, l.Create(t.Context(), row, 0))
 	must(t, l.Create(t.Context(), &child, 1))
-	must(t, l.Set(t.Context(), row.ID, 0, registry.Continued, child.ID))
+	must(t, l.Set(t.Context(), row.ID, 0, roster.Continued, child.ID))
 	booktest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/registry", "registry"))
 }
 
@@ -62,12 +62,12 @@ func TestFormat(t *testing.T) {
 func TestDead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry")
 	l, root := open(t, path), t.TempDir()
-	p, err := registry.ProjectAt(root)
+	p, err := roster.ProjectAt(root)
 	must(t, err)
-	row := &registry.Thread{ID: "x", Kind: "directive", Directive: "directive:a", Project: p, Created: noon}
+	row := &roster.Thread{ID: "x", Kind: "directive", Directive: "directive:a", Project: p, Created: noon}
 	must(t, os.MkdirAll(row.Dir(), 0o700))
 	must(t, l.Create(t.Context(), row, 0))
-	me := registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())}
+	me := roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())}
 	_, err = l.Claim(t.Context(), "x", 0, me)
 	must(t, err)
 	if _, err := l.Claim(t.Context(), "x", 1, me); fault.CodeOf(err) != fault.Conflict {
@@ -91,12 +91,12 @@ func TestDamage(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "registry")
 		l := open(t, path)
-		row := &registry.Thread{ID: "x", Kind: "directive", Directive: "directive:a", Project: registry.Project{Root: t.TempDir()}, Created: noon}
+		row := &roster.Thread{ID: "x", Kind: "directive", Directive: "directive:a", Project: roster.Project{Root: t.TempDir()}, Created: noon}
 		must(t, os.MkdirAll(row.Dir(), 0o700))
 		must(t, l.Create(t.Context(), row, 0))
-		_, err := l.Claim(t.Context(), "x", 0, registry.Driver{Process: 1})
+		_, err := l.Claim(t.Context(), "x", 0, roster.Driver{Process: 1})
 		must(t, err)
-		must(t, l.Set(t.Context(), "x", 1, registry.Completed, ""))
+		must(t, l.Set(t.Context(), "x", 1, roster.Completed, ""))
 		b, err := os.ReadFile(path)
 		must(t, err)
 		must(t, os.WriteFile(path, edit(b), 0o600))
@@ -104,7 +104,7 @@ func TestDamage(t *testing.T) {
 		if name == "newer" {
 			want = fault.VersionMismatch
 		}
-		_, err = open(t, path).Threads(t.Context(), registry.Filter{})
+		_, err = open(t, path).Threads(t.Context(), roster.Filter{})
 		if fault.CodeOf(err) != want {
 			t.Errorf("%s: %v", name, err)
 		}

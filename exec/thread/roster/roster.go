@@ -1,4 +1,4 @@
-// Package registry knows the threads of a user: in which state each is, and which process drives it.
+// Package roster knows the threads of a user: in which state each is, and which process drives it.
 //
 // # States
 //
@@ -35,7 +35,7 @@
 //	 "created":"2026-11-20T12:00:00Z","updated":"2026-11-20T12:00:01Z"}}
 //
 // The file "lock" of a thread's directory is locked for each claim and each write of its driver.
-package registry
+package roster
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package registry_test
+package roster_test
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/thread/book/booktest"
-	"github.com/rye-build/rye/exec/thread/registry"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // A racer is a process that begins a child, and drives it until its standard input ends.
@@ -30,13 +30,13 @@ func TestMain(m *testing.M) {
 
 // run returns what it has got: that the thread runs, else the limit that is in the way.
 func (r racer) run(hook journal.Hook) (string, error) {
-	l := registry.Open(r.Path, time.Now, hook)
+	l := roster.Open(r.Path, time.Now, hook)
 	row, err := child(r.Root, r.Child, r.Parent)
 	if err == nil {
 		err = l.Create(context.Background(), row, r.Spawns)
 	}
 	if err == nil {
-		_, err = l.Claim(context.Background(), r.Child, 0, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
+		_, err = l.Claim(context.Background(), r.Child, 0, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
 	}
 	if err == nil {
 		return "runs", nil
@@ -46,9 +46,9 @@ func (r racer) run(hook journal.Hook) (string, error) {
 }
 
 // child makes the directory of a thread, and returns its row.
-func child(root, id, parent string) (*registry.Thread, error) {
-	at, err := registry.ProjectAt(root)
-	t := &registry.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x", Project: at, Parent: parent, Created: time.Now().UTC().Round(0)}
+func child(root, id, parent string) (*roster.Thread, error) {
+	at, err := roster.ProjectAt(root)
+	t := &roster.Thread{ID: id, Kind: "directive", Directive: "directive:acme/x", Project: at, Parent: parent, Created: time.Now().UTC().Round(0)}
 	if err == nil {
 		err = os.MkdirAll(t.Dir(), 0o700)
 	}
@@ -74,15 +74,15 @@ func (r racer) start(t *testing.T, dies int) (says func() string, end func()) {
 }
 
 // parents registers a thread that runs, and below it one that allows so many children at once.
-func parents(t *testing.T, path, root string, most registry.Most) *registry.Local {
+func parents(t *testing.T, path, root string, most roster.Most) *roster.Local {
 	t.Helper()
-	l := registry.Open(path, time.Now, nil)
+	l := roster.Open(path, time.Now, nil)
 	t.Cleanup(func() { l.Close() })
 	row, err := child(root, "top", "")
 	must(t, err)
 	row.Most = most
 	must(t, l.Create(t.Context(), row, 0))
-	_, err = l.Claim(t.Context(), "top", 0, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
+	_, err = l.Claim(t.Context(), "top", 0, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
 	must(t, err)
 	return l
 }
@@ -91,14 +91,14 @@ func parents(t *testing.T, path, root string, most registry.Most) *registry.Loca
 // it may have at once, whatever their order.
 func TestProcesses(t *testing.T) {
 	for name, c := range map[string]struct {
-		most   registry.Most
+		most   roster.Most
 		spawns int64
 		runs   int
 		says   string
 	}{
-		"children": {registry.Most{Children: 5, Total: 100}, 30, 5, "children_exceededLIMIT_EXCEEDED\n"},
-		"total":    {registry.Most{Children: 100, Total: 7}, 30, 6, "threads_exceededLIMIT_EXCEEDED\n"},
-		"spawns":   {registry.Most{}, 9, 9, "spawns_exceededLIMIT_EXCEEDED\n"},
+		"children": {roster.Most{Children: 5, Total: 100}, 30, 5, "children_exceededLIMIT_EXCEEDED\n"},
+		"total":    {roster.Most{Children: 100, Total: 7}, 30, 6, "threads_exceededLIMIT_EXCEEDED\n"},
+		"spawns":   {roster.Most{}, 9, 9, "spawns_exceededLIMIT_EXCEEDED\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,15 +117,15 @@ func TestProcesses(t *testing.T) {
 			if said["runs\n"] != c.runs || said[c.says] != 24-c.runs {
 				t.Errorf("%v", said)
 			}
-			rows, err := l.Threads(t.Context(), registry.Filter{})
+			rows, err := l.Threads(t.Context(), roster.Filter{})
 			must(t, err)
 			running := -1 // the parent
 			for _, row := range rows {
-				if row.State == registry.Running && row.Alive {
+				if row.State == roster.Running && row.Alive {
 					running++
 				}
 			}
-			if top, err := registry.Get(t.Context(), l, "top"); err != nil || running != c.runs || int(top.Spawned) > min(24, int(c.spawns)) || len(rows)-1 != int(top.Spawned) {
+			if top, err := roster.Get(t.Context(), l, "top"); err != nil || running != c.runs || int(top.Spawned) > min(24, int(c.spawns)) || len(rows)-1 != int(top.Spawned) {
 				t.Errorf("%d run, %d rows, %+v, %v", running, len(rows), top, err)
 			}
 		})
@@ -137,17 +137,17 @@ func TestProcesses(t *testing.T) {
 func TestKilledWriting(t *testing.T) {
 	for n := 1; ; n++ {
 		root, path := t.TempDir(), filepath.Join(t.TempDir(), "registry")
-		l := parents(t, path, root, registry.Most{})
+		l := parents(t, path, root, roster.Most{})
 		say, end := racer{Path: path, Root: root, Child: "c", Parent: "top", Spawns: 3}.start(t, n)
 		said := say()
 		end()
-		top, err := registry.Get(t.Context(), l, "top")
+		top, err := roster.Get(t.Context(), l, "top")
 		must(t, err)
-		row, err := registry.Get(t.Context(), l, "c")
+		row, err := roster.Get(t.Context(), l, "c")
 		switch {
 		case err != nil && (fault.CodeOf(err) != fault.NotFound || top.Spawned != 0):
 			t.Errorf("before change %d: %v, %+v", n, err, top)
-		case err == nil && (top.Spawned != 1 || row.Alive || said != "" && row.State != registry.Running):
+		case err == nil && (top.Spawned != 1 || row.Alive || said != "" && row.State != roster.Running):
 			t.Errorf("before change %d: %+v, %+v", n, row, top)
 		}
 		if row == nil {
@@ -155,7 +155,7 @@ func TestKilledWriting(t *testing.T) {
 			must(t, err)
 			must(t, l.Create(t.Context(), row, 3))
 		}
-		_, err = l.Claim(t.Context(), "c", row.Epoch, registry.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
+		_, err = l.Claim(t.Context(), "c", row.Epoch, roster.Driver{Process: os.Getpid(), Start: proc.Start(os.Getpid())})
 		must(t, err)
 		if said == "runs\n" {
 			if n < 4 {
