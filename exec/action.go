@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/env"
-	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/lock"
@@ -322,7 +322,7 @@ func (p *Plan) granted(at string, write bool) (string, error) {
 		return fail(err)
 	}
 	defer root.Close()
-	if write && grants.Below(at, outputs) {
+	if write && chain.Below(at, outputs) {
 		p.outputs = append(p.outputs, at)
 	}
 	for dir := at; dir != "."; dir = filepath.ToSlash(filepath.Dir(filepath.FromSlash(dir))) {
@@ -330,7 +330,7 @@ func (p *Plan) granted(at string, write bool) (string, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !write:
 			return "", nil
-		case errors.Is(err, fs.ErrNotExist) && grants.Below(at, outputs):
+		case errors.Is(err, fs.ErrNotExist) && chain.Below(at, outputs):
 		case errors.Is(err, fs.ErrNotExist):
 			return fail(fmt.Errorf("%q does not exist: create it first", dir))
 		case err != nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/receipt"
-	"github.com/rye-build/rye/exec/grants"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -33,7 +33,7 @@ func TestChildren(t *testing.T) {
 		t.Error("there is a caller outside of calls")
 	}
 	kept := map[cas.Digest][]byte{}
-	granted := map[string]grants.Grants{}
+	granted := map[string]chain.Grants{}
 	run := func(ctx context.Context, ref string) (*exec.Result, error) {
 		p, err := w.kernel.Prepare(ctx, b, call(ref, nil))
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/grants"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -111,15 +111,15 @@ func TestGrantPatterns(t *testing.T) {
 
 // TestWithin: two grants together allow what both allow, in either order.
 func TestWithin(t *testing.T) {
-	none := grants.None()
-	some := grants.None()
+	none := chain.NoGrants()
+	some := chain.NoGrants()
 	some.Read, some.Write, some.Secrets, some.Network.Hosts = []string{"a/b"}, []string{"c"}, []string{"s", "t"}, []string{"x.example"}
-	more := grants.Grants{Read: []string{"a", "c"}, Write: []string{"c/d", "e"}, Secrets: []string{"t"}}
-	for _, c := range []struct{ a, b, want grants.Grants }{
+	more := chain.Grants{Read: []string{"a", "c"}, Write: []string{"c/d", "e"}, Secrets: []string{"t"}}
+	for _, c := range []struct{ a, b, want chain.Grants }{
 		{none, some, none}, {some, none, none},
-		{some, more, grants.Grants{Read: []string{"a/b", "c", "c/d"}, Write: []string{"c/d"}, Secrets: []string{"t"}, Network: some.Network}},
-		{more, some, grants.Grants{Read: []string{"a/b", "c", "c/d"}, Write: []string{"c/d"}, Secrets: []string{"t"}, Network: some.Network}},
-		{more, more, grants.Grants{Read: []string{"a", "c", "c/d", "e"}, Write: []string{"c/d", "e"}, Secrets: []string{"t"}}},
+		{some, more, chain.Grants{Read: []string{"a/b", "c", "c/d"}, Write: []string{"c/d"}, Secrets: []string{"t"}, Network: some.Network}},
+		{more, some, chain.Grants{Read: []string{"a/b", "c", "c/d"}, Write: []string{"c/d"}, Secrets: []string{"t"}, Network: some.Network}},
+		{more, more, chain.Grants{Read: []string{"a", "c", "c/d", "e"}, Write: []string{"c/d", "e"}, Secrets: []string{"t"}}},
 	} {
 		got, err := c.a.Within(c.b)
 		if err != nil || !slices.Equal(got.Read, c.want.Read) || !slices.Equal(got.Write, c.want.Write) || !slices.Equal(got.Secrets, c.want.Secrets) ||

@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/env"
-	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/template/params"
@@ -54,7 +53,7 @@ type Kernel struct {
 
 // A Base is what a call runs from: a set of pins, or spaces, and the policies as they are now.
 type Base struct {
-	grants.Policies
+	chain.Policies
 	Resolver ai.Resolver
 	Admit    *ai.Admitter
 	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does; nil: none.
@@ -98,7 +97,7 @@ type Call struct {
 // A Caller is a call that runs, for the calls that it makes.
 type Caller struct {
 	ID     string
-	Grants grants.Grants
+	Grants chain.Grants
 
 	stranger bool     // another signer's item takes part
 	secrets  []string // values: they stand in nothing that its children say either

@@ -21,7 +21,6 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/env"
-	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/exec/primitive"
@@ -36,7 +35,7 @@ type Decision struct {
 	Chain    []chain.Link // from the tool to the primitive
 	Set      cas.Digest   // of the lock; zero without one
 	Params   map[string]any
-	Grants   grants.Grants
+	Grants   chain.Grants
 	Stranger bool // another signer's, so the sandbox for strangers applies
 	Dev      bool
 	Config   map[string]any // of the primitive, with ${NAME} for secrets
@@ -58,7 +57,7 @@ type Plan struct {
 	Decision
 
 	kernel    *Kernel
-	policies  grants.Policies
+	policies  chain.Policies
 	call      *Call
 	id        string
 	project   string
@@ -98,7 +97,7 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 			p.Close()
 		}
 	}()
-	var parent *grants.Grants
+	var parent *chain.Grants
 	if p.caller != nil && !p.caller.unbound {
 		parent = &p.caller.Grants
 	}
@@ -112,7 +111,7 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 		}
 	}
 	if c.Build {
-		p.Grants = grants.None()
+		p.Grants = chain.NoGrants()
 	}
 	if p.Dev {
 		p.Grants.Secrets = nil // the policy allows secrets to signed tools

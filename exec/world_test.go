@@ -23,8 +23,8 @@ import (
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/chain"
 	"github.com/rye-build/rye/exec/env"
-	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
@@ -222,7 +222,7 @@ func (w *world) view() *ai.View {
 func (w *world) base() *exec.Base {
 	w.Helper()
 	v, t := w.view(), w.trust()
-	b := &exec.Base{Policies: grants.Policies{Root: t.Root.Policy}, Resolver: v, Admit: ai.NewAdmitter(v, t)}
+	b := &exec.Base{Policies: chain.Policies{Root: t.Root.Policy}, Resolver: v, Admit: ai.NewAdmitter(v, t)}
 	if t.Project != nil {
 		b.Project = t.Project.Policy
 	}

@@ -10,6 +10,20 @@
 // A process that dies while it writes leaves the beginning of a line without LF, and a machine that dies leaves NUL where
 // nothing was written: 16 in a row are taken for that. Such an end is torn. Readers stop before it, and the next writer
 // cuts it off. Anything else that isn't a line is damage: readers report it, and nothing is appended to it.
+//
+// # Books
+//
+// A Book keeps records that many processes add, and in memory their totals. It is a journal with a line that names its format and then one record a line:
+//
+//	rye ledger/1
+//	0000000000000000 {"op":"open","thread":"acme/plan-1795000000-a2b3c","budget":1000000000} 8c1f0e2a7b3d4956
+//	8c1f0e2a7b3d4956 {"op":"close","thread":"acme/plan-1795000000-a2b3c"} 03b8f7d6c5e4a192
+//
+// A line has the sum of the line before (zeros before the first record), a JSON object, and the sum of all that: the first 16
+// digits of its BLAKE3. So a record that was changed, taken out or moved is noticed; taking whole lines off the end is not.
+//
+// Changes of many goroutines are written and synced together. When a book of more than 256 KiB could say the same in half of
+// its size, it is replaced by that.
 package journal
 
 import (

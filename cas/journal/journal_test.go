@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("RYE_TEST_JOURNAL"); path != "" {
 		appendForever(path, os.Getenv("RYE_TEST_NAME"))
 	}
+	if path := os.Getenv("RYE_TEST_BOOK"); path != "" {
+		child(path, os.Getenv("RYE_TEST_NAME"))
+	}
 	os.Exit(m.Run())
 }
 

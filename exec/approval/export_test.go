@@ -1,6 +1,6 @@
 package approval
 
-import "github.com/rye-build/rye/exec/thread/book"
+import "github.com/rye-build/rye/cas/journal"
 
 // NewTotal returns what the records of a journal add up to.
-func NewTotal() book.Total { return &rows{byID: map[string]*Request{}} }
+func NewTotal() journal.Total { return &rows{byID: map[string]*Request{}} }

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/approval"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
 )
 
 // A test process makes the call of an approved request in a state directory.
 func TestMain(m *testing.M) {
-	os.Exit(booktest.Main(m, os.Getenv(booktest.Variable), os.Stdin, os.Stdout, makes))
+	os.Exit(journaltest.Main(m, os.Getenv(journaltest.Variable), os.Stdin, os.Stdout, makes))
 }
 
 func makes(state string, hook journal.Hook) (string, error) { return "", makesCall(state, hook) }
@@ -70,14 +70,14 @@ func effects(state string) int {
 func TestKilled(t *testing.T) {
 	for n := 1; ; n++ {
 		state, l, id := approved(t)
-		killed := booktest.Command(t, state, n).Run()
+		killed := journaltest.Command(t, state, n).Run()
 		r, err := approval.Find(t.Context(), l, id)
 		must(t, err)
 		made := effects(state)
 		if want := map[approval.State][2]int{approval.Approved: {0, 0}, approval.Unknown: {0, 1}, approval.Done: {1, 1}}[r.State]; made < want[0] || made > want[1] || r.State == approval.Executing {
 			t.Errorf("killed at %d: %s, made %d times", n, r.State, made)
 		}
-		if out, err := booktest.Command(t, state, 0).CombinedOutput(); err != nil {
+		if out, err := journaltest.Command(t, state, 0).CombinedOutput(); err != nil {
 			t.Errorf("after %d: %v: %s", n, err, out)
 		}
 		again := effects(state)
@@ -98,7 +98,7 @@ func TestProcesses(t *testing.T) {
 	state, l, id := approved(t)
 	var all []*exec.Cmd
 	for range 8 {
-		c := booktest.Command(t, state, 0)
+		c := journaltest.Command(t, state, 0)
 		must(t, c.Start())
 		all = append(all, c)
 	}

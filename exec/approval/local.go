@@ -24,7 +24,6 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/secret"
-	"github.com/rye-build/rye/exec/thread/book"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -42,14 +41,14 @@ type Local struct {
 
 	dir  string
 	keys *secret.Store
-	book book.Book[*rows]
+	book journal.Book[*rows]
 }
 
 // Open returns the requests in a user's state directory. Files are made when they are first needed. The caller closes it.
 func Open(state string, now func() time.Time, log Log, hook journal.Hook) *Local {
 	dir := filepath.Join(state, "approvals")
 	return &Local{Now: now, Log: log, Runs: proc.Start, ID: NewID, dir: dir, keys: &secret.Store{Dir: filepath.Join(state, "auth"), Now: now, Wait: osfile.LockWait},
-		book: book.Book[*rows]{Path: filepath.Join(dir, "requests"), Format: "rye approvals", Hook: hook, Empty: func() *rows { return &rows{byID: map[string]*Request{}} },
+		book: journal.Book[*rows]{Path: filepath.Join(dir, "requests"), Format: "rye approvals", Hook: hook, Empty: func() *rows { return &rows{byID: map[string]*Request{}} },
 			Lost: []string{"it has the requests for approvals of this user", "if its directory is moved away, calls that wait have to ask again"}}}
 }
 
@@ -72,7 +71,7 @@ var isID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 })
 
-// Take implements book.Total.
+// Take implements journal.Total.
 func (r *rows) Take(text []byte) error {
 	var e entry
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -97,7 +96,7 @@ func (r *rows) Take(text []byte) error {
 // keep is how long requests that have ended stay in a book that is made shorter.
 const keep = 30 * 24 * time.Hour
 
-// Records implements book.Total.
+// Records implements journal.Total.
 func (r *rows) Records() (all [][]byte) {
 	for _, id := range slices.Sorted(maps.Keys(r.byID)) {
 		q := r.byID[id]

@@ -15,17 +15,17 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/approval/approvaltest"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var must = booktest.Must
+var must = journaltest.Must
 
 // A trail is what the audit log has.
 type trail struct {
@@ -134,7 +134,7 @@ func TestFormat(t *testing.T) {
 	make(func(r *approval.Request) {
 		r.Kind, r.Ref, r.Text, r.Risk, r.Lines, r.Params, r.Shown = approval.Gate, "tool:acme/flow", "Deploy to production?", "", nil, r.Set, r.Set
 	})
-	booktest.Golden(t, filepath.Join(state, "approvals", "requests"), filepath.Join("../../testdata/vectors/exec/approval", "requests"))
+	journaltest.Golden(t, filepath.Join(state, "approvals", "requests"), filepath.Join("../../testdata/vectors/exec/approval", "requests"))
 	var steps []string
 	for _, s := range log.steps {
 		steps = append(steps, fmt.Sprintf("%s %s %s %s", s.Request[35:], s.State, s.By, s.Through))

@@ -3,6 +3,8 @@
 // A Chain is what calls of a tool have in common: nothing of it depends on what a call is given. A Memory keeps chains, so that a
 // program that makes many calls of a tool reads, hashes and verifies its items once. It is for items that can't change, which are
 // those that a lock pins, and for as long as the policies say what they said; its owner sees to both.
+//
+// Grants are what a call may do: what its tool declares, as far as policies and the caller allow it.
 package chain
 
 import (
@@ -21,7 +23,6 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/exec/template/params"
@@ -61,7 +62,7 @@ type Chain struct {
 }
 
 // Hash is the grants hash of what a call may.
-func (c *Chain) Hash(g grants.Grants) (cas.Digest, error) {
+func (c *Chain) Hash(g Grants) (cas.Digest, error) {
 	if last := c.granted.Load(); last != nil && reflect.DeepEqual(last.grants, g) {
 		return last.hash, nil
 	}
@@ -74,7 +75,7 @@ func (c *Chain) Hash(g grants.Grants) (cas.Digest, error) {
 
 // granted is what a call was granted, and its hash: mostly the next one is granted the same.
 type granted struct {
-	grants grants.Grants
+	grants Grants
 	hash   cas.Digest
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/unpack"
 	"github.com/rye-build/rye/lock/file"
 	list "github.com/rye-build/rye/lock/packages"
 )
@@ -44,7 +43,7 @@ func Metadata(ctx context.Context, store cas.Getter, a file.Artifact, dir string
 }
 
 // describing reads that file. A package may hold one of the other ecosystem, which says nothing about it.
-func describing(a *unpack.Archive, wheel bool) ([]byte, error) {
+func describing(a *Archive, wheel bool) ([]byte, error) {
 	for _, f := range a.Files {
 		dir, base := path.Split(f.Path)
 		if wheel && (base != "METADATA" || !strings.HasSuffix(dir, ".dist-info/") || strings.Count(dir, "/") > 1) || !wheel && f.Path != "package.json" {

@@ -1,6 +1,55 @@
 // Package packages chooses and unpacks the packages of a tool: wheels for Python, tarballs for Node. Each comes from an
 // artifact that the lock pins and the tool's own list allows; its bytes are checked against both digests before they are
 // unpacked.
+//
+// # Unpacking
+//
+// An Archive is a Python wheel or an npm tarball that is read by the rules below. Nothing in it is run or built.
+//
+// An archive is read twice. The first time everything in it is checked, to the end, and each file gets a digest: errors occur
+// here, before anything is written. The second time the files are read by these digests, and hashed again as they are written
+// (package materialise). Memory doesn't grow with the size of files.
+//
+// # Both formats
+//
+//	files        only regular ones: a link, a device or a sparse file is refused. Directories are those of the files
+//	paths        portable as a set (package portable), apart from directories called node_modules. Two paths that differ only
+//	             in case, or a file and a directory with one path, are refused. What is never part of a tree, such as
+//	             .DS_Store and __pycache__, is left out
+//	modes        a file is executable if any executable bit is set
+//	limits       at most MaxFiles entries, MaxBytes of files, and Ratio times the size of the archive or MinBytes, whichever is
+//	             more, whatever the archive declares
+//
+// # Wheels
+//
+// A wheel (version 1 of the format) is a zip archive from its first byte to its last, of stored or deflated files, not encrypted,
+// with a directory of at most MaxDirectory bytes, not zip64. It has one directory NAME-VERSION.dist-info, matching its file name,
+// with
+//
+//	WHEEL     contains "Wheel-Version: 1.…"
+//	RECORD    lists every file with its digest, sha256, sha384 or sha512, and its length: a file that is unlisted, different or
+//	          missing is an error. RECORD itself, RECORD.jws and RECORD.p7s have no digest
+//
+// Files in NAME-VERSION.data/purelib and platlib are placed beside the others. Scripts, headers and data there are checked and left
+// out: nothing is installed, a tool imports. Any other directory there is refused. Files that end in .pth are ordinary files, and
+// not executed.
+//
+// # Tarballs
+//
+// A tarball is one gzip member and nothing else, around a tar archive whose files are all in one directory, usually called package,
+// which is stripped. It contains a package.json. node_modules has the package's bundled dependencies. Scripts in package.json are
+// never run, and "bin" makes no commands.
+//
+// # Licences
+//
+// LicencesOf reads what each bundle and each package of a lock declares about its licence:
+//
+//	a bundle   license in its manifest, which is signed
+//	npm        license in package.json; in old ones licenses, a list to choose from, or an object with a type
+//	PyPI       License-Expression in METADATA; else License; else the one classifier for a licence, if it names just one
+//
+// A text that is no expression of SPDX (package licence) is NOASSERTION, and kept as it was declared. Whether a
+// package tells the truth about itself is not checked.
 package packages
 
 import (
@@ -24,7 +73,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec/materialise"
-	"github.com/rye-build/rye/exec/unpack"
 	"github.com/rye-build/rye/lock/file"
 	list "github.com/rye-build/rye/lock/packages"
 )
@@ -176,7 +224,7 @@ func (s *Set) wheels(ctx context.Context, q *Request, all []list.Package) error 
 // fit chooses a wheel of each package. It is false if that needs a Python and none is given.
 func (s *Set) fit(q *Request, wanted []list.Package, python *Python) (bool, error) {
 	s.Artifacts = nil
-	takes := &unpack.Interpreter{Name: "python", Major: 3}
+	takes := &Interpreter{Name: "python", Major: 3}
 	if python != nil {
 		takes = python.Interpreter
 	}
@@ -190,12 +238,12 @@ func (s *Set) fit(q *Request, wanted []list.Package, python *Python) (bool, erro
 		for j, a := range pins {
 			_, tags := a.Tags()
 			names[j] = wheelName(p, tags)
-			if n, err := unpack.ParseWheel(names[j]); python == nil && (err != nil || !n.Pure()) {
+			if n, err := ParseWheel(names[j]); python == nil && (err != nil || !n.Pure()) {
 				s.Artifacts = nil
 				return false, nil
 			}
 		}
-		best := unpack.Best(names, takes)
+		best := Best(names, takes)
 		if best < 0 {
 			return true, noWheel(q.Ref, p.String(), takes.String(), pins)
 		}
@@ -212,9 +260,9 @@ func wheelName(p *list.Package, tags string) string {
 // unpack copies the files of all packages to disk. Every archive is read whole first: its content decides what the copy must
 // hold.
 func (s *Set) unpack(ctx context.Context, q *Request) (*materialise.Copy, error) {
-	var shelf unpack.Shelf
+	var shelf Shelf
 	var parts []materialise.Part
-	known := map[cas.Digest]*unpack.Archive{}
+	known := map[cas.Digest]*Archive{}
 	for i := range s.Artifacts {
 		p := &s.Artifacts[i]
 		a := known[p.Digest]
@@ -276,11 +324,11 @@ func (q *Request) fetch(ctx context.Context, p *Artifact) (*os.File, error) {
 	return f, nil
 }
 
-func (p *Artifact) open(ctx context.Context, f *os.File) (*unpack.Archive, error) {
+func (p *Artifact) open(ctx context.Context, f *os.File) (*Archive, error) {
 	if p.wheel {
-		return unpack.Wheel(ctx, p.file, f, p.size)
+		return Wheel(ctx, p.file, f, p.size)
 	}
-	return unpack.Tarball(ctx, p.file, f, p.size)
+	return Tarball(ctx, p.file, f, p.size)
 }
 
 // Digest returns one digest for all packages of a call: that of their sorted lines, each with the digest and the lock's name

@@ -3,7 +3,6 @@ package packages
 import (
 	"errors"
 
-	"github.com/rye-build/rye/exec/unpack"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -41,7 +40,7 @@ print(json.dumps({
 
 // A Python is an interpreter as it describes itself.
 type Python struct {
-	Interpreter *unpack.Interpreter
+	Interpreter *Interpreter
 	Markers     map[string]string
 }
 
@@ -50,9 +49,9 @@ func ParsePython(v any) (*Python, error) {
 	m, _ := v.(map[string]any)
 	text := func(name string) string { s, _ := m[name].(string); return s }
 	number := func(name string) int { n, _ := jcs.Number(m[name]); return int(n) }
-	of := &unpack.Interpreter{Name: text("name"), Major: number("major"), Minor: number("minor")}
+	of := &Interpreter{Name: text("name"), Major: number("major"), Minor: number("minor")}
 	of.Threads, _ = m["threads"].(bool)
-	machine := unpack.Machine{Platform: text("platform"), Libc: text("libc"), Release: text("release"), Bits: number("bits")}
+	machine := Machine{Platform: text("platform"), Libc: text("libc"), Release: text("release"), Bits: number("bits")}
 	of.Platforms = machine.Platforms()
 	p := &Python{Interpreter: of, Markers: map[string]string{}}
 	all, _ := m["markers"].(map[string]any)

@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/chain"
-	"github.com/rye-build/rye/exec/grants"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/drift"
 	"github.com/rye-build/rye/lock/file"
@@ -59,7 +58,7 @@ func (s *Session) from(ctx context.Context, ref model.Ref) (*source, error) {
 }
 
 // PoliciesOf returns the policies that decide about calls; t is nil where no key is trusted.
-func PoliciesOf(t *trust.Trust) (p grants.Policies) {
+func PoliciesOf(t *trust.Trust) (p chain.Policies) {
 	if t != nil {
 		p.Root = t.Root.Side.Policy
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
@@ -25,7 +25,7 @@ import (
 // failing gives the world books of their own, and has changes of files fail from the n-th on until the returned function heals
 // them: what threads then left behind is tidied up as after the end of their process.
 func (w *world) failing(n int) (heal func() (failed bool)) {
-	hook, healed := booktest.Full(n)
+	hook, healed := journaltest.Full(n)
 	books := filepath.Join(w.Paths().State.Path, "books", fmt.Sprint(n))
 	open := func() (*roster.Local, *ledger.Local) {
 		return roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
@@ -141,7 +141,7 @@ func (w *world) faulty(n int, start thread.Start, more []string) (failed bool) {
 	if failed = heal(); failed && err == nil && r.Success && r.Error == nil {
 		t.Errorf("change %d failed, and the thread is completed: %+v", n, r)
 	}
-	if err != nil && !errors.Is(err, booktest.ErrFull) {
+	if err != nil && !errors.Is(err, journaltest.ErrFull) {
 		t.Errorf("change %d: %v", n, err)
 	}
 	row, begun := w.last()

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -76,12 +76,12 @@ func TestFullDisk(t *testing.T) {
 		modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/echo", object{"text": "äö", "times": 10_000})}}, modeltest.Turn{Text: "done"})
 	w.engine.Hook = func(_, path string, b []byte) error {
 		if strings.HasSuffix(path, "payloads") && bytes.Contains(b, []byte("äöäöäöäö")) {
-			return booktest.ErrFull
+			return journaltest.ErrFull
 		}
 		return nil
 	}
 	r, err := w.run(t.Context(), thread.Start{})
-	if !errors.Is(err, booktest.ErrFull) || r.Thread == "" || w.state(r.Thread).State != roster.Interrupted || w.account(r.Thread).Closed {
+	if !errors.Is(err, journaltest.ErrFull) || r.Thread == "" || w.state(r.Thread).State != roster.Interrupted || w.account(r.Thread).Closed {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	w.engine.Hook = nil

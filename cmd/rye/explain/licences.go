@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/sarif"
-	"github.com/rye-build/rye/exec/licences"
+	"github.com/rye-build/rye/exec/packages"
 )
 
 type licencesRun struct {
@@ -17,9 +17,9 @@ type licencesRun struct {
 }
 
 type licencesAnswer struct {
-	Lock     string           `json:"lock"`
-	Licences []licences.Entry `json:"licences"`
-	Denied   int              `json:"denied"`
+	Lock     string             `json:"lock"`
+	Licences []packages.Licence `json:"licences"`
+	Denied   int                `json:"denied"`
 }
 
 func (l *licencesAnswer) Text(t *cli.Terminal) {
@@ -57,7 +57,7 @@ func (l *licencesAnswer) Table() ([]string, [][]string) {
 	return []string{"name", "version", "licence", "declared", ""}, rows
 }
 
-func denied(e licences.Entry, space string) string {
+func denied(e packages.Licence, space string) string {
 	if !e.Denied {
 		return ""
 	}
@@ -82,13 +82,13 @@ func (c *licencesRun) list(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		return nil, err
 	}
 	ans := &licencesAnswer{Lock: l.LockPath()}
-	if ans.Licences, err = licences.Of(ctx, set, l.Old, l.Text()); err != nil {
+	if ans.Licences, err = packages.LicencesOf(ctx, set, l.Old, l.Text()); err != nil {
 		return nil, err
 	}
-	if ans.Denied, err = licences.Deny(ans.Licences, c.Deny); err != nil {
+	if ans.Denied, err = packages.DenyLicences(ans.Licences, c.Deny); err != nil {
 		return nil, err
 	}
-	if no := licences.Refused(ans.Licences); no != nil {
+	if no := packages.RefusedLicences(ans.Licences); no != nil {
 		return ans, no
 	}
 	return ans, nil

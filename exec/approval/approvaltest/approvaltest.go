@@ -13,8 +13,8 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/approval"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -37,7 +37,7 @@ func Test(t *testing.T, make func(t testing.TB) World) {
 	}
 }
 
-var must, refused = booktest.Must, booktest.Refused
+var must, refused = journaltest.Must, journaltest.Refused
 
 // New returns a request for a call that isn't made yet.
 func New() *approval.Request {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
@@ -225,7 +225,7 @@ func TestNotBegun(t *testing.T) {
 // failing has changes of the books fail from the n-th on until the returned function heals them, which reports whether any has.
 func (w *world) failing(n int) (heal func() bool) {
 	w.t.Helper()
-	hook, healed := booktest.Full(n)
+	hook, healed := journaltest.Full(n)
 	books := filepath.Join(w.Paths().State.Path, "threads")
 	use := func() {
 		rows, money := roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
@@ -287,7 +287,7 @@ func (w *world) faults(o Order) {
 			break
 		}
 		failed++
-		if err != nil && !errors.Is(err, booktest.ErrFull) {
+		if err != nil && !errors.Is(err, journaltest.ErrFull) {
 			t.Errorf("change %d: %v", n, err)
 		}
 		all := w.after(o.Thread)

@@ -13,15 +13,14 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/journal"
-	"github.com/rye-build/rye/exec/thread/book"
 )
 
 // Local is the ledger of this machine.
-type Local struct{ book book.Book[*accounts] }
+type Local struct{ book journal.Book[*accounts] }
 
 // In returns the ledger in a file, which is made when it is first needed.
 func In(path string, hook journal.Hook) *Local {
-	return &Local{book: book.Book[*accounts]{Path: path, Format: "rye ledger", Hook: hook, Empty: empty}}
+	return &Local{book: journal.Book[*accounts]{Path: path, Format: "rye ledger", Hook: hook, Empty: empty}}
 }
 
 func empty() *accounts { return &accounts{byThread: map[string]*account{}} }
@@ -255,7 +254,7 @@ func (all *accounts) apply(e *Entry) (undo func()) {
 	}
 }
 
-// Take implements book.Total.
+// Take implements journal.Total.
 func (all *accounts) Take(text []byte) error {
 	var e Entry
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -275,7 +274,7 @@ func (all *accounts) Take(text []byte) error {
 	return nil
 }
 
-// Records implements book.Total. Parents come before their children.
+// Records implements journal.Total. Parents come before their children.
 func (all *accounts) Records() (out [][]byte) {
 	done := map[*account]bool{}
 	var carry func(a *account)

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/ledger/ledgertest"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var must = booktest.Must
+var must = journaltest.Must
 
 func open(t testing.TB, path string) *ledger.Local {
 	l := ledger.In(path, nil)
@@ -41,7 +41,7 @@ func TestFormat(t *testing.T) {
 	must(t, l.Do(t.Context(), ledger.Open(step, plan, 1, &part, noon)))
 	must(t, l.Do(t.Context(), ledger.Reserve(step, 1, "1.1", 12_000_000)))
 	must(t, l.Do(t.Context(), ledger.Settle(step, 1, "1.1", 3_400_000), ledger.Close(step, 1, noon)))
-	booktest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/ledger", "ledger"))
+	journaltest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/ledger", "ledger"))
 }
 
 // TestShorter: a ledger that has grown is made shorter, and says the same, to those who have it open too.

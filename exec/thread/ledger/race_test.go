@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/journal"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 )
 
@@ -21,7 +21,7 @@ type racer struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(booktest.Main(m, os.Getenv(booktest.Variable), os.Stdin, os.Stdout, racer.run))
+	os.Exit(journaltest.Main(m, os.Getenv(journaltest.Variable), os.Stdin, os.Stdout, racer.run))
 }
 
 // run opens an account below x, makes calls of 7 that cost 5, and returns what it has spent.
@@ -65,7 +65,7 @@ func TestProcesses(t *testing.T) {
 		if i%5 == 0 {
 			dies = 1 + i/5
 		}
-		cmd := booktest.Command(t, r, dies)
+		cmd := journaltest.Command(t, r, dies)
 		group.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
@@ -121,7 +121,7 @@ func TestKilledWriting(t *testing.T) {
 		l := open(t, path)
 		all := int64(100)
 		must(t, l.Do(t.Context(), ledger.Open("x", "", 1, &all, noon)))
-		cmd := booktest.Command(t, racer{Path: path, Child: "c", Rounds: 2}, n)
+		cmd := journaltest.Command(t, racer{Path: path, Child: "c", Rounds: 2}, n)
 		err := cmd.Run()
 		if killed := cmd.ProcessState.ExitCode() == -1; !killed {
 			must(t, err)

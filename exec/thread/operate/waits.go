@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/book"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -32,7 +32,7 @@ type wait struct {
 // waits are those that aren't over.
 type waits map[string]*wait
 
-// Take implements book.Total.
+// Take implements journal.Total.
 func (w waits) Take(text []byte) error {
 	one := new(wait)
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -51,7 +51,7 @@ func (w waits) Take(text []byte) error {
 	return nil
 }
 
-// Records implements book.Total.
+// Records implements journal.Total.
 func (w waits) Records() (all [][]byte) {
 	for _, id := range slices.Sorted(maps.Keys(w)) {
 		b, _ := json.Marshal(w[id]) // as it was read
@@ -72,7 +72,7 @@ func (d *Desk) Waits(ctx context.Context, s *Self, ids []string) (end func() err
 	if err != nil {
 		return nil, err
 	}
-	b := &book.Book[waits]{Path: d.WaitsPath, Format: "rye waits", Empty: func() waits { return waits{} }}
+	b := &journal.Book[waits]{Path: d.WaitsPath, Format: "rye waits", Empty: func() waits { return waits{} }}
 	mine := wait{ID: roster.NewID("wait", d.Now()), Thread: s.Thread, For: ids, Process: os.Getpid(), Start: proc.Start(os.Getpid())}
 	err = b.Change(ctx, func(all waits) ([]any, error) {
 		if path := all.cycle(s.Thread, ids, rows); path != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/book"
 )
 
 // Local is the registry of this machine.
@@ -28,12 +27,12 @@ type Local struct {
 	// Runs returns the start of a process, "" if there is none: proc.Start unless a test says otherwise.
 	Runs func(process int) string
 
-	book book.Book[*rows]
+	book journal.Book[*rows]
 }
 
 // Open returns the registry in a file, which is made when it is first needed.
 func Open(path string, now func() time.Time, hook journal.Hook) *Local {
-	return &Local{Now: now, Runs: proc.Start, book: book.Book[*rows]{Path: path, Format: "rye registry", Hook: hook,
+	return &Local{Now: now, Runs: proc.Start, book: journal.Book[*rows]{Path: path, Format: "rye registry", Hook: hook,
 		Empty: func() *rows { return &rows{byID: map[string]*Thread{}} }}}
 }
 
@@ -49,7 +48,7 @@ type record struct {
 // rows are what the records add up to.
 type rows struct{ byID map[string]*Thread }
 
-// Take implements book.Total.
+// Take implements journal.Total.
 func (r *rows) Take(text []byte) error {
 	var rec record
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -64,7 +63,7 @@ func (r *rows) Take(text []byte) error {
 	return nil
 }
 
-// Records implements book.Total.
+// Records implements journal.Total.
 func (r *rows) Records() (all [][]byte) {
 	for _, id := range slices.Sorted(maps.Keys(r.byID)) {
 		b, _ := json.Marshal(record{"row", r.byID[id]}) // as it was read

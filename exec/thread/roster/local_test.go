@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/roster/rostertest"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var must = booktest.Must
+var must = journaltest.Must
 
 func open(t testing.TB, path string) *roster.Local {
 	l := roster.Open(path, func() time.Time { return noon }, nil)
@@ -55,7 +55,7 @@ func TestFormat(t *testing.T) {
 	must(t, l.Create(t.Context(), row, 0))
 	must(t, l.Create(t.Context(), &child, 1))
 	must(t, l.Set(t.Context(), row.ID, 0, roster.Continued, child.ID))
-	booktest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/registry", "registry"))
+	journaltest.Golden(t, path, filepath.Join("../../../testdata/vectors/exec/thread/registry", "registry"))
 }
 
 // TestDead: a driver is this process until it has ended, and no other with its number.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/journal"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -25,7 +25,7 @@ type racer struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(booktest.Main(m, os.Getenv(booktest.Variable), os.Stdin, os.Stdout, racer.run))
+	os.Exit(journaltest.Main(m, os.Getenv(journaltest.Variable), os.Stdin, os.Stdout, racer.run))
 }
 
 // run returns what it has got: that the thread runs, else the limit that is in the way.
@@ -58,7 +58,7 @@ func child(root, id, parent string) (*roster.Thread, error) {
 // start starts a process, and returns what it says and what ends it.
 func (r racer) start(t *testing.T, dies int) (says func() string, end func()) {
 	t.Helper()
-	cmd := booktest.Command(t, r, dies)
+	cmd := journaltest.Command(t, r, dies)
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/thread/ledger"
 )
 
@@ -25,7 +25,7 @@ func Test(t *testing.T, make func(t testing.TB) func(testing.TB) ledger.Ledger) 
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var must, refused = booktest.Must, booktest.Refused
+var must, refused = journaltest.Must, journaltest.Refused
 
 func budget(n int64) *int64 { return &n }
 

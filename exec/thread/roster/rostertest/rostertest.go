@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/book/booktest"
+	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -50,7 +50,7 @@ func row(t testing.TB, root, id string) *roster.Thread {
 	return r
 }
 
-var must, refused = booktest.Must, booktest.Refused
+var must, refused = journaltest.Must, journaltest.Refused
 
 func driver(n int) roster.Driver {
 	return roster.Driver{Process: n, Start: fmt.Sprint("start-", n), Host: "h"}

@@ -1,4 +1,4 @@
-package unpack
+package packages
 
 import (
 	"archive/zip"

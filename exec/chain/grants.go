@@ -1,5 +1,4 @@
-// Package grants says what a call may do: what its tool declares, as far as policies and the caller allow it.
-package grants
+package chain
 
 import (
 	"fmt"
@@ -16,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Grants is what a call may do. The zero Grants allows all network: use Declared or None.
+// Grants is what a call may do. The zero Grants allows all network: use Declared or NoGrants.
 type Grants struct {
 	Permissions capability.Set
 	Read, Write []string // of the project: paths, "." for all of it
@@ -24,12 +23,12 @@ type Grants struct {
 	Secrets     []string
 }
 
-// None allows nothing.
-func None() Grants { return Grants{Network: floor.Network{Bound: true}} }
+// NoGrants allows nothing.
+func NoGrants() Grants { return Grants{Network: floor.Network{Bound: true}} }
 
 // Declared returns what a tool asks for.
 func Declared(t *model.Tool) (Grants, error) {
-	g := None()
+	g := NoGrants()
 	var err error
 	if g.Permissions, err = capability.NewSet(t.Permissions); err != nil {
 		return g, err
@@ -44,7 +43,7 @@ func Declared(t *model.Tool) (Grants, error) {
 func (g Grants) Within(o Grants) (Grants, error) {
 	set, err := g.Permissions.Intersect(o.Permissions)
 	if err != nil {
-		return None(), err
+		return NoGrants(), err
 	}
 	return Grants{
 		Permissions: set,
@@ -100,7 +99,7 @@ func (g Grants) Hash(t *model.Tool) (cas.Digest, error) {
 //
 // Secrets are allowed elsewhere in the policy.
 func grant(patterns, secrets []string) (Grants, error) {
-	g := None()
+	g := NoGrants()
 	g.Secrets = secrets
 	var set []string
 	for _, p := range patterns {
@@ -110,7 +109,7 @@ func grant(patterns, secrets []string) (Grants, error) {
 			how, path, _ := strings.Cut(rest, ":")
 			if path != "." {
 				if err := portable.Check(path); err != nil {
-					return None(), fmt.Errorf("%q: %w", p, err)
+					return NoGrants(), fmt.Errorf("%q: %w", p, err)
 				}
 			}
 			switch how {
@@ -118,18 +117,18 @@ func grant(patterns, secrets []string) (Grants, error) {
 				g.Read = append(g.Read, path)
 			case "write":
 				if !shape.Writable(path) {
-					return None(), fmt.Errorf("%q: tools can't write to .git, rye.lock, rye.yaml, or to .ai except .ai/outputs", p)
+					return NoGrants(), fmt.Errorf("%q: tools can't write to .git, rye.lock, rye.yaml, or to .ai except .ai/outputs", p)
 				}
 				g.Write = append(g.Write, path)
 			default:
-				return None(), fmt.Errorf("%q: expected files:read:PATH or files:write:PATH", p)
+				return NoGrants(), fmt.Errorf("%q: expected files:read:PATH or files:write:PATH", p)
 			}
 		case "network":
 			switch {
 			case rest == "*":
 				g.Network = floor.Network{}
 			case !floor.IsHost(rest):
-				return None(), fmt.Errorf("%q: expected network:HOST or network:*", p)
+				return NoGrants(), fmt.Errorf("%q: expected network:HOST or network:*", p)
 			case g.Network.Bound:
 				g.Network.Hosts = append(g.Network.Hosts, rest)
 			}
@@ -185,7 +184,7 @@ func (p Policies) Floor() floor.Exec {
 func (p Policies) Allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Grants) (Grants, error) {
 	g, err := Declared(t)
 	if err != nil {
-		return None(), err
+		return NoGrants(), err
 	}
 	g.Secrets = slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool { return !p.MayHave(s, ref) })
 	for i, q := range []*policy.Policy{p.Root, p.Project} {
@@ -196,21 +195,21 @@ func (p Policies) Allowed(t *model.Tool, ref model.Ref, stranger bool, caller *G
 		}
 		switch {
 		case !found && i == 0 && stranger:
-			return None(), nil
+			return NoGrants(), nil
 		case !found:
 			continue
 		}
 		most, err := grant(patterns, g.Secrets)
 		if err != nil {
-			return None(), grantError(ref, i == 1, err)
+			return NoGrants(), grantError(ref, i == 1, err)
 		}
 		if g, err = g.Within(most); err != nil {
-			return None(), grantError(ref, i == 1, err)
+			return NoGrants(), grantError(ref, i == 1, err)
 		}
 	}
 	if caller != nil {
 		if g, err = g.Within(*caller); err != nil {
-			return None(), err
+			return NoGrants(), err
 		}
 	}
 	g.Network = g.Network.Narrow(p.Floor().Network)

@@ -1,4 +1,4 @@
-package licences
+package packages
 
 import "testing"
 
@@ -39,7 +39,7 @@ func TestOfWheel(t *testing.T) {
 // TestDeny: what is unknown is denied by its text or as NOASSERTION.
 func TestDeny(t *testing.T) {
 	t.Parallel()
-	all := make([]Entry, 5)
+	all := make([]Licence, 5)
 	for i, text := range []string{"mit", "MIT OR ISC", "Acme 1", "", "GPL/LGPL"} {
 		all[i].declare(text)
 	}
@@ -47,7 +47,7 @@ func TestDeny(t *testing.T) {
 		"Mit": {true, false, false, false, false}, "noassertion": {false, false, true, true, true}, "acme*": {false, false, true, false, false},
 		"*": {true, true, true, true, true}, "[MI]*": {true, true, false, false, false}, "gpl*": {false, false, false, false, true}, "GPL/L*": {false, false, false, false, true},
 	} {
-		n, err := Deny(all, []string{glob})
+		n, err := DenyLicences(all, []string{glob})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,20 +59,20 @@ func TestDeny(t *testing.T) {
 				n--
 			}
 		}
-		if n != 0 || (Refused(all) == nil) != (want == [5]bool{}) {
+		if n != 0 || (RefusedLicences(all) == nil) != (want == [5]bool{}) {
 			t.Errorf("%s: %d", glob, n)
 		}
 	}
 	for _, glob := range []string{"[", "", " "} { // "" is what an unset variable of a pipeline gives
-		if _, err := Deny(all, []string{glob}); err == nil {
+		if _, err := DenyLicences(all, []string{glob}); err == nil {
 			t.Errorf("%q is a glob", glob)
 		}
 	}
-	gnu := make([]Entry, 2)
+	gnu := make([]Licence, 2)
 	gnu[0].declare("GPL-3.0")
 	gnu[1].declare("GPL-3.0-only WITH GCC-exception-3.1")
 	for _, glob := range []string{"GPL-3.0", "gpl-3.0-only"} {
-		if n, err := Deny(gnu, []string{glob}); err != nil || n != 2 {
+		if n, err := DenyLicences(gnu, []string{glob}); err != nil || n != 2 {
 			t.Errorf("%s: %d of 2: one licence has two names: %v", glob, n, err)
 		}
 	}

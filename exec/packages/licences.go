@@ -1,14 +1,4 @@
-// Package licences answers: under which licences is what the lock brings?
-//
-// For each bundle, and each package of npm and PyPI, it reads what that says of itself:
-//
-//	a bundle   license in its manifest, which is signed
-//	npm        license in package.json; in old ones licenses, a list to choose from, or an object with a type
-//	PyPI       License-Expression in METADATA; else License; else the one classifier for a licence, if it names just one
-//
-// A text that is no expression of SPDX (package licence) is NOASSERTION, and kept as it was declared. Whether a
-// package tells the truth about itself is not checked.
-package licences
+package packages
 
 import (
 	"bufio"
@@ -27,14 +17,13 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/file"
 	list "github.com/rye-build/rye/lock/packages"
 )
 
-// An Entry is a bundle or a package and its licence.
-type Entry struct {
+// An Licence is a bundle or a package and its licence.
+type Licence struct {
 	Name     string `json:"name"` // "acme/base", "npm:a", "pypi:a"
 	Version  string `json:"version"`
 	Licence  string `json:"licence"`            // an expression of SPDX, or NOASSERTION
@@ -43,11 +32,11 @@ type Entry struct {
 	Line     int    `json:"line"` // in rye.lock
 }
 
-// Of returns the entries of a set, whose lock is l and has the given bytes, sorted by name and version.
-func Of(ctx context.Context, set *lock.Set, l *file.Lock, content []byte) ([]Entry, error) {
-	var all []Entry
+// LicencesOf returns the entries of a set, whose lock is l and has the given bytes, sorted by name and version.
+func LicencesOf(ctx context.Context, set *lock.Set, l *file.Lock, content []byte) ([]Licence, error) {
+	var all []Licence
 	for _, b := range l.Bundles {
-		e := Entry{Name: b.ID, Version: b.Version, Line: file.LineOf(content, "bundles", b.ID)}
+		e := Licence{Name: b.ID, Version: b.Version, Line: file.LineOf(content, "bundles", b.ID)}
 		if made := set.Bundle(b.ID); made != nil {
 			e.declare(made.License)
 		}
@@ -58,10 +47,10 @@ func Of(ctx context.Context, set *lock.Set, l *file.Lock, content []byte) ([]Ent
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	of := make([]Entry, len(l.Artifacts))
+	of := make([]Licence, len(l.Artifacts))
 	err = cas.Parallel(ctx, 0, len(of), func(ctx context.Context, i int) error {
 		a := l.Artifacts[i]
-		b, err := packages.Metadata(ctx, set, a, dir)
+		b, err := Metadata(ctx, set, a, dir)
 		if err != nil {
 			return err
 		}
@@ -79,26 +68,26 @@ func Of(ctx context.Context, set *lock.Set, l *file.Lock, content []byte) ([]Ent
 		return nil, err
 	}
 	all = append(all, of...)
-	slices.SortStableFunc(all, func(a, b Entry) int {
+	slices.SortStableFunc(all, func(a, b Licence) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Licence, b.Licence), cmp.Compare(a.Declared, b.Declared))
 	})
 	// The wheels of one version say the same, as a rule.
-	return slices.CompactFunc(all, func(a, b Entry) bool {
+	return slices.CompactFunc(all, func(a, b Licence) bool {
 		return a.Name == b.Name && a.Version == b.Version && a.Licence == b.Licence && a.Declared == b.Declared
 	}), nil
 }
 
 // declare sets the licence from what is said.
-func (e *Entry) declare(text string) {
+func (e *Licence) declare(text string) {
 	var ok bool
 	if e.Licence, ok = licence.Normal(text); !ok {
 		e.Declared = fault.Clip(strings.TrimSpace(text), 200)
 	}
 }
 
-// Deny marks the entries whose licences can't be met without one that a glob matches, in any case, and returns how many
+// DenyLicences marks the entries whose licences can't be met without one that a glob matches, in any case, and returns how many
 // they are. NOASSERTION denies unknown ones; a glob for the text that they declare does so too.
-func Deny(all []Entry, globs []string) (int, error) {
+func DenyLicences(all []Licence, globs []string) (int, error) {
 	// In "MIT/X11" the slash is a character like any.
 	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "/", "\x00") }
 	for _, g := range globs {
@@ -193,8 +182,8 @@ func ofWheel(b []byte) string {
 	return cmp.Or(said, strings.Join(found, ", "))
 }
 
-// Refused returns the error that some entries are denied; nil if none is.
-func Refused(all []Entry) *fault.Error {
+// RefusedLicences returns the error that some entries are denied; nil if none is.
+func RefusedLicences(all []Licence) *fault.Error {
 	var lines []string
 	for _, e := range all {
 		if e.Denied {
@@ -208,7 +197,7 @@ func Refused(all []Entry) *fault.Error {
 }
 
 // Text says what the licence of the entry is.
-func (e *Entry) Text() string {
+func (e *Licence) Text() string {
 	text := fmt.Sprintf("%s@%s: %s", e.Name, e.Version, e.Licence)
 	if e.Declared != "" {
 		text += fmt.Sprintf(" (%q)", e.Declared)

@@ -1,17 +1,4 @@
-// Package book keeps records that many processes add, and in memory what they add up to.
-//
-// A book is a journal (package cas/journal) with a line that names its format and then one record a line:
-//
-//	rye ledger/1
-//	0000000000000000 {"op":"open","thread":"acme/plan-1795000000-a2b3c","budget":1000000000} 8c1f0e2a7b3d4956
-//	8c1f0e2a7b3d4956 {"op":"close","thread":"acme/plan-1795000000-a2b3c"} 03b8f7d6c5e4a192
-//
-// A line has the sum of the line before (zeros before the first record), a JSON object, and the sum of all that: the first 16
-// digits of its BLAKE3. So a record that was changed, taken out or moved is noticed; taking whole lines off the end is not.
-//
-// Changes of many goroutines are written and synced together. When a book of more than 256 KiB could say the same in half of
-// its size, it is replaced by that.
-package book
+package journal
 
 import (
 	"bytes"
@@ -30,7 +17,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/journal"
 )
 
 // A Total is what the records of a book add up to.
@@ -48,7 +34,7 @@ type Book[T Total] struct {
 	Empty  func() T      // a new total of no records
 	Lost   []string      // what is lost with it, for the error about a damaged one; nil: what threads lose
 	Wait   time.Duration // for other processes; zero for 30 seconds
-	Hook   journal.Hook  // of tests
+	Hook   Hook          // of tests
 
 	queue struct {
 		sync.Mutex
@@ -72,7 +58,7 @@ const first = "0000000000000000"
 const compactAt = 256 << 10
 
 // maxRecord leaves room for the sums.
-const maxRecord = journal.MaxLine - 64
+const maxRecord = MaxLine - 64
 
 // A change waits until it is written.
 type change[T Total] struct {
@@ -165,13 +151,13 @@ var errNothing = errors.New("nothing to write")
 
 // commit decides and writes changes.
 func (b *Book[T]) commit(all []*change[T]) {
-	j := journal.Journal{Path: b.Path, Wait: b.Wait, Check: b.checkFormat, Line: b.isLine, Hook: b.Hook}
+	j := Journal{Path: b.Path, Wait: b.Wait, Check: b.checkFormat, Line: b.isLine, Hook: b.Hook}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var written int
 	replaced := false
 	// The wait is bounded, and a change of one goroutine must not end with the context of another.
-	err := j.Append(context.Background(), func(end *journal.Tail) ([]byte, error) {
+	err := j.Append(context.Background(), func(end *Tail) ([]byte, error) {
 		if err := b.follow(); err != nil {
 			return nil, err
 		}
@@ -321,7 +307,7 @@ func (b *Book[T]) open() error {
 	}
 	b.forget()
 	var err error
-	b.file, err = journal.Open(b.Path)
+	b.file, err = Open(b.Path)
 	return err
 }
 
@@ -341,9 +327,9 @@ func (b *Book[T]) read() error {
 		before, own string
 		record      []byte
 		format      error
-		lines       *journal.Reader
+		lines       *Reader
 	)
-	lines = journal.NewReader(b.file, b.at, func(line []byte) (ok bool) {
+	lines = NewReader(b.file, b.at, func(line []byte) (ok bool) {
 		if lines.Offset == 0 {
 			format = b.checkFormat(line)
 			return string(line) == b.Format+version
@@ -351,7 +337,7 @@ func (b *Book[T]) read() error {
 		before, record, own, ok = parse(line)
 		return ok
 	})
-	damage := func(reason string) error { return &journal.DamagedError{Path: b.Path, Offset: b.at, Reason: reason} }
+	damage := func(reason string) error { return &DamagedError{Path: b.Path, Offset: b.at, Reason: reason} }
 	for {
 		_, err := lines.Next()
 		switch {
@@ -359,8 +345,8 @@ func (b *Book[T]) read() error {
 			return format
 		case err == io.EOF && b.at > 0 && !lines.Continues():
 			return nil
-		case err == io.EOF || err == journal.ErrDamaged:
-			return damage(journal.ErrDamaged.Error())
+		case err == io.EOF || err == ErrDamaged:
+			return damage(ErrDamaged.Error())
 		case err != nil:
 			return err
 		case b.at > 0 && before != b.last:
@@ -377,7 +363,7 @@ func (b *Book[T]) read() error {
 
 // damaged returns an error about the file as people and programs see it.
 func (b *Book[T]) damaged(err error) error {
-	e, ok := errors.AsType[*journal.DamagedError](err)
+	e, ok := errors.AsType[*DamagedError](err)
 	if _, done := fault.Find(err); !ok || done {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package booktest starts processes that write one book at once, or die while they write it, and keeps what books look like.
-package booktest
+// Package journaltest starts processes that write one book at once, or die while they write it, and keeps what books look like.
+package journaltest
 
 import (
 	"encoding/json"

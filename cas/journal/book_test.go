@@ -1,4 +1,4 @@
-package book_test
+package journal
 
 import (
 	"bufio"
@@ -16,23 +16,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/journal"
-	"github.com/rye-build/rye/exec/thread/book"
 )
-
-func TestMain(m *testing.M) {
-	if path := os.Getenv("RYE_TEST_BOOK"); path != "" {
-		child(path, os.Getenv("RYE_TEST_NAME"))
-	}
-	os.Exit(m.Run())
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A word counts for its name.
 type word struct {
@@ -64,8 +48,8 @@ func (w *words) Records() (all [][]byte) {
 	return all
 }
 
-func open(t testing.TB, path string) *book.Book[*words] {
-	b := &book.Book[*words]{Path: path, Format: "rye words", Empty: func() *words { return &words{map[string]int{}} }}
+func openBook(t testing.TB, path string) *Book[*words] {
+	b := &Book[*words]{Path: path, Format: "rye words", Empty: func() *words { return &words{map[string]int{}} }}
 	if t != nil {
 		t.Cleanup(func() { b.Close() })
 	}
@@ -73,7 +57,7 @@ func open(t testing.TB, path string) *book.Book[*words] {
 }
 
 // say counts a name on.
-func say(b *book.Book[*words], name string) (n int, err error) {
+func say(b *Book[*words], name string) (n int, err error) {
 	err = b.Change(context.Background(), func(w *words) ([]any, error) {
 		n = w.last[name] + 1
 		return []any{word{name, n}}, nil
@@ -84,13 +68,13 @@ func say(b *book.Book[*words], name string) (n int, err error) {
 func last(t testing.TB, path string) map[string]int {
 	t.Helper()
 	var all map[string]int
-	must(t, open(t, path).View(func(w *words) error { all = w.last; return nil }))
+	must(t, openBook(t, path).View(func(w *words) error { all = w.last; return nil }))
 	return all
 }
 
 // child counts its name on for ever, and says how far it is.
 func child(path, name string) {
-	b := open(nil, path)
+	b := openBook(nil, path)
 	for {
 		n, err := say(b, name)
 		if err != nil {
@@ -137,18 +121,18 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%s said %q, %s is there", name, said[name], n)
 		}
 	}
-	if _, err := say(open(t, path), "after"); err != nil {
+	if _, err := say(openBook(t, path), "after"); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestFaults: whichever change of a file fails, with nothing, half or all of it done: what was acknowledged is there, and the
 // next change works, in the same Book and in another.
-func TestFaults(t *testing.T) {
+func TestBookFaults(t *testing.T) {
 	for _, mode := range []string{"fails", "torn", "dies"} {
 		for fail := 0; ; fail++ {
 			path := filepath.Join(t.TempDir(), "state", "words")
-			b := open(t, path)
+			b := openBook(t, path)
 			at, failed := 0, false
 			b.Hook = func(op, file string, text []byte) error {
 				if at++; at-1 < fail || failed && (mode != "dies" || op != "truncate") {
@@ -171,7 +155,7 @@ func TestFaults(t *testing.T) {
 			if err != nil || n <= acknowledged {
 				t.Fatalf("%s at %d: %d after %d, %v", mode, fail, n, acknowledged, err)
 			}
-			m, err := say(open(t, path), "x")
+			m, err := say(openBook(t, path), "x")
 			if err != nil || m != n+1 || last(t, path)["x"] != m {
 				t.Fatalf("%s at %d: %d after %d, %v", mode, fail, m, n, err)
 			}
@@ -196,7 +180,7 @@ func tear(file string, text []byte) error {
 // TestTogether: changes of many goroutines and Books are all there, and share their syncs.
 func TestTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "words")
-	a, b := open(t, path), open(t, path)
+	a, b := openBook(t, path), openBook(t, path)
 	var mu sync.Mutex
 	syncs := 0
 	a.Hook = func(op, file string, _ []byte) error {
@@ -233,7 +217,7 @@ func TestTogether(t *testing.T) {
 // TestRefused: an error of decide is returned as it is and writes nothing, with or without other changes beside it.
 func TestRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "words")
-	b := open(t, path)
+	b := openBook(t, path)
 	no := errors.New("no")
 	if err := b.Change(t.Context(), func(*words) ([]any, error) { return nil, no }); err != no {
 		t.Error(err)
@@ -260,7 +244,7 @@ func TestRefused(t *testing.T) {
 }
 
 // TestDamage: lines that were changed, left out or moved, another file, a newer format, and a book that is gone.
-func TestDamage(t *testing.T) {
+func TestBookDamage(t *testing.T) {
 	edit := func(f func([][]byte) [][]byte) func([]byte) []byte {
 		return func(b []byte) []byte { return bytes.Join(f(bytes.SplitAfter(b, []byte("\n"))), nil) }
 	}
@@ -275,7 +259,7 @@ func TestDamage(t *testing.T) {
 		"gone":     nil,
 	} {
 		path := filepath.Join(t.TempDir(), "words")
-		b := open(t, path)
+		b := openBook(t, path)
 		for range 3 {
 			_, err := say(b, "x")
 			must(t, err)
@@ -289,12 +273,12 @@ func TestDamage(t *testing.T) {
 		if name == "newer" {
 			want = fault.VersionMismatch
 		}
-		err = open(t, path).View(func(*words) error { return nil })
-		_, bad := say(open(t, path), "x")
+		err = openBook(t, path).View(func(*words) error { return nil })
+		_, bad := say(openBook(t, path), "x")
 		if fault.CodeOf(err) != want || fault.CodeOf(bad) != want {
 			t.Errorf("%s: %v, %v", name, err, bad)
 		}
-		if _, own := errors.AsType[*journal.DamagedError](err); own != (want == fault.Integrity) {
+		if _, own := errors.AsType[*DamagedError](err); own != (want == fault.Integrity) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if hint := strings.Join(fault.Of(err).Hint, " "); strings.HasPrefix(hint, "mv "+filepath.Dir(path)) != (want == fault.Integrity) {
@@ -306,7 +290,7 @@ func TestDamage(t *testing.T) {
 // TestTakenBack: a line that was read before it was durable, and was taken back, is forgotten.
 func TestTakenBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "words")
-	a, b := open(t, path), open(t, path)
+	a, b := openBook(t, path), openBook(t, path)
 	_, err := say(a, "x")
 	must(t, err)
 	text, err := os.ReadFile(path)
@@ -322,7 +306,7 @@ func TestTakenBack(t *testing.T) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)
 	must(t, errors.Join(f.Truncate(int64(len(text))), f.Close()))
-	if n, err := say(open(t, path), "y"); n != 1 || err != nil {
+	if n, err := say(openBook(t, path), "y"); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 	if n, err := say(b, "x"); n != 2 || err != nil {
