@@ -21,7 +21,6 @@ import (
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/serve"
-	"github.com/rye-build/rye/exec/serve/token"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/results"
@@ -93,7 +92,7 @@ func question(q *consent.Question) string {
 // elicits reports whether a client can ask its user. Over HTTP its token must have the scope for answers: a program that
 // has the token could make up what its user says.
 func elicits(q *mcp.CallToolRequest) bool {
-	if t, _ := tokenOf(q.Extra); t != nil && !t.Has(token.Approve) {
+	if t, _ := tokenOf(q.Extra); t != nil && !t.Has(serve.Approve) {
 		return false
 	}
 	p := q.Session.InitializeParams()
@@ -212,7 +211,7 @@ func (s *Server) makeApproved(ctx context.Context, at place, q *approval.Request
 		return err
 	}
 	defer l.Close()
-	why, err := serve.Left(token.In(s.o.State, s.o.Now), q.Principal, q.Tenant, q.Created)
+	why, err := serve.Left(serve.OpenTokens(s.o.State, s.o.Now), q.Principal, q.Tenant, q.Created)
 	if err != nil {
 		return err
 	}

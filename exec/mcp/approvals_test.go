@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/mcp"
-	"github.com/rye-build/rye/exec/serve/token"
+	"github.com/rye-build/rye/exec/serve"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 )
@@ -114,7 +114,7 @@ func TestElicited(t *testing.T) {
 // same call again gets its outcome.
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serving(t)
 	s.policy(asksAll)
 	l := s.requests()
 	waits := func(name string) *approval.Request {
@@ -168,7 +168,7 @@ func TestHeld(t *testing.T) {
 // TestHeldLater: a server that has started since makes the call, and of two servers one does.
 func TestHeldLater(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serving(t)
 	s.policy(asksAll)
 	l := s.requests()
 	s.code("execute", greeting("Ann"))
@@ -197,7 +197,7 @@ func TestHeldLater(t *testing.T) {
 // Where the policy wants another person, the token's own principal can't approve, and the user can.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serving(t)
 	s.policy("ask:\n  two: {names: [\"tool:acme/greet\"], separate: true}\n")
 	h, l := s.listen(), s.requests()
 	call := func(c *sdk.ClientSession) (string, bool) {
@@ -231,8 +231,8 @@ func TestTokens(t *testing.T) {
 	if len(bobs) != 1 || bobs[0].Principal != "token:bob" {
 		t.Fatalf("%+v", bobs)
 	}
-	later := token.In(filepath.Join(s.p.Home, "state"), func() time.Time { return time.Now().Add(time.Minute) })
-	_, err = later.Add(t.Context(), token.Token{Name: "bob", Tenant: "acme", Scopes: []token.Scope{token.Call}})
+	later := serve.OpenTokens(filepath.Join(s.p.Home, "state"), func() time.Time { return time.Now().Add(time.Minute) })
+	_, err = later.Add(t.Context(), serve.Token{Name: "bob", Tenant: "acme", Scopes: []serve.Scope{serve.Call}})
 	s.must(err)
 	s.answer(l, bobs[0].ID, approval.Approved)
 	if r := s.await(l, approval.Superseded); r.ID != bobs[0].ID || r.Reason != "the token bob opens nothing any more" {
@@ -243,7 +243,7 @@ func TestTokens(t *testing.T) {
 // TestThreadWaits: a thread that an agent has started stops at a call that waits, and the agent learns how it goes on.
 func TestThreadWaits(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serving(t)
 	s.p.Put("directives/acme/greeting.md", strings.Replace(strings.ReplaceAll(asking, "asking", "greeting"), "    <limits",
 		"    <permissions><execute><tool>acme/*</tool></execute></permissions>\n    <limits", 1))
 	s.lock()

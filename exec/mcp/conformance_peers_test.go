@@ -54,7 +54,7 @@ func TestConformance(t *testing.T) {
 		withReference(t)
 		return
 	}
-	s := serve(t)
+	s := serving(t)
 	s.server = mcp.Extended(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Version: "test", Now: time.Now, Warn: s.warn},
 		referenceOptions, extendReference)
 	l := s.listen()

@@ -17,7 +17,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/serve"
-	"github.com/rye-build/rye/exec/serve/token"
 )
 
 const (
@@ -128,11 +127,11 @@ func callerOf(ctx context.Context, q *mcp.CallToolRequest) (caller, context.Cont
 	return caller{serve.Principal(t), t.Tenant}, ctx, func() { stop(); cancel() }
 }
 
-func tokenOf(extra *mcp.RequestExtra) (*token.Token, context.Context) {
+func tokenOf(extra *mcp.RequestExtra) (*serve.Token, context.Context) {
 	if extra == nil || extra.TokenInfo == nil {
 		return nil, nil
 	}
-	t, _ := extra.TokenInfo.Extra["token"].(*token.Token)
+	t, _ := extra.TokenInfo.Extra["token"].(*serve.Token)
 	request, _ := extra.TokenInfo.Extra["request"].(context.Context)
 	return t, request
 }

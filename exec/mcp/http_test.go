@@ -18,7 +18,6 @@ import (
 
 	"github.com/rye-build/rye/exec/mcp"
 	listener "github.com/rye-build/rye/exec/serve"
-	"github.com/rye-build/rye/exec/serve/token"
 )
 
 // A listening project is served over HTTP too.
@@ -26,18 +25,18 @@ type listening struct {
 	*served
 	url    string
 	http   http.Handler
-	tokens *token.Store
+	tokens *serve.Tokens
 	end    context.CancelFunc
 }
 
 // listen serves the project over HTTP.
 func (s *served) listen() *listening {
 	s.t.Helper()
-	l := &listening{served: s, tokens: token.In(filepath.Join(s.p.Home, "state"), time.Now)}
+	l := &listening{served: s, tokens: serve.OpenTokens(filepath.Join(s.p.Home, "state"), time.Now)}
 	h, err := listener.Listen(listener.Options{Listen: "127.0.0.1:0", Tokens: l.tokens, Ready: s.server.Ready, Now: time.Now, Warn: s.warn,
 		Rate: 1 << 20, Look: time.Millisecond, Grace: time.Second})
 	s.must(err, s.server.Open(s.t.Context()))
-	h.Handle("/mcp", token.Call, s.server.Handler())
+	h.Handle("/mcp", serve.Call, s.server.Handler())
 	l.url, l.http = h.URL("/mcp"), h
 	ctx, cancel := context.WithCancel(s.t.Context())
 	l.end = cancel
@@ -53,9 +52,9 @@ func (s *served) listen() *listening {
 }
 
 // secret adds a token.
-func (l *listening) secret(name string, more ...token.Scope) string {
+func (l *listening) secret(name string, more ...serve.Scope) string {
 	l.t.Helper()
-	secret, err := l.tokens.Add(l.t.Context(), token.Token{Name: name, Tenant: "acme", Scopes: append([]token.Scope{token.Call}, more...)})
+	secret, err := l.tokens.Add(l.t.Context(), serve.Token{Name: name, Tenant: "acme", Scopes: append([]serve.Scope{serve.Call}, more...)})
 	l.must(err)
 	return secret
 }
@@ -128,7 +127,7 @@ func (l *listening) session(secret string) string {
 // TestHTTP: over HTTP an agent gets what it gets on standard input and output, in each revision, and the record says whose token
 // made the call.
 func TestHTTP(t *testing.T) {
-	l := serve(t).listen()
+	l := serving(t).listen()
 	secret := l.secret("ci")
 	for _, revision := range []string{"", "2026-07-28", "2025-11-25", "2025-06-18"} {
 		c := l.connect(secret, revision)
@@ -159,12 +158,12 @@ func TestHTTP(t *testing.T) {
 
 // TestHTTPElicits: over HTTP a client answers for its user only with a token for answers.
 func TestHTTPElicits(t *testing.T) {
-	l := serve(t).listen()
+	l := serving(t).listen()
 	l.policy(asksAll)
 	for name, c := range map[string]struct {
-		scopes []token.Scope
+		scopes []serve.Scope
 		want   bool
-	}{"call": {nil, false}, "approve": {[]token.Scope{token.Approve}, true}} {
+	}{"call": {nil, false}, "approve": {[]serve.Scope{serve.Approve}, true}} {
 		client := sdk.NewClient(&sdk.Implementation{Name: "http", Version: "1"}, &sdk.ClientOptions{
 			ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 				return &sdk.ElicitResult{Action: "accept", Content: object{"approve": true}}, nil
@@ -181,7 +180,7 @@ func TestHTTPElicits(t *testing.T) {
 
 // TestSessions: a session is of the token that began it, and is over once it is closed (GWY-05, GWY-07).
 func TestSessions(t *testing.T) {
-	l := serve(t).listen()
+	l := serving(t).listen()
 	ann, bob := l.secret("ann"), l.secret("bob")
 	id := l.session(ann)
 	if other := l.session(ann); other == id || len(id) < 20 {
@@ -211,7 +210,7 @@ func TestSessions(t *testing.T) {
 
 // TestSessionsBounded: a token has so many sessions, and no more.
 func TestSessionsBounded(t *testing.T) {
-	l := serve(t).listen()
+	l := serving(t).listen()
 	ann, bob := l.secret("ann"), l.secret("bob")
 	var last string
 	for range 250 {
@@ -231,7 +230,7 @@ func TestSessionsBounded(t *testing.T) {
 
 // TestIdle: a session that isn't used ends.
 func TestIdle(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Now: time.Now, Warn: s.warn, Idle: 20 * time.Millisecond})
 	l := s.listen()
 	secret := l.secret("ci")
@@ -247,7 +246,7 @@ func TestIdle(t *testing.T) {
 
 // TestMessages: what is no message, or means two things, is an error of JSON-RPC, and the session goes on (GWY-09, GWY-10).
 func TestMessages(t *testing.T) {
-	l := serve(t).listen()
+	l := serving(t).listen()
 	secret := l.secret("ci")
 	id := l.session(secret)
 	deep := strings.Repeat("[", 100000) + strings.Repeat("]", 100000)
@@ -290,7 +289,7 @@ func TestMessages(t *testing.T) {
 
 // TestLong: long messages take turns, and each has its answer.
 func TestLong(t *testing.T) {
-	l := serve(t).listen()
+	l := serving(t).listen()
 	secret := l.secret("ci")
 	id := l.session(secret)
 	var all sync.WaitGroup
@@ -307,7 +306,7 @@ func TestLong(t *testing.T) {
 
 // TestDuplicateIDs: of two requests with one id at once, one is refused.
 func TestDuplicateIDs(t *testing.T) {
-	l := serve(t).listen()
+	l := serving(t).listen()
 	secret := l.secret("ci")
 	id := l.session(secret)
 	spin := strings.Replace(greets, "Ann", "spin", 1)
@@ -342,7 +341,7 @@ func TestDuplicateIDs(t *testing.T) {
 
 // TestDisconnected: a call whose client has gone ends, and so does one whose token is removed.
 func TestDisconnected(t *testing.T) {
-	l := serve(t).listen()
+	l := serving(t).listen()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		for _, remove := range []bool{false, true} {
 			name := fmt.Sprint(revision, remove)

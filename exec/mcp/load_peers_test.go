@@ -43,7 +43,7 @@ func (s *served) echoes(c *sdk.ClientSession, n int) error {
 
 // TestThousand: 1,000 calls at once are answered right.
 func TestThousand(t *testing.T) {
-	for transport, c := range serve(t).both() {
+	for transport, c := range serving(t).both() {
 		s := &served{t: t}
 		var all sync.WaitGroup
 		for n := range 1000 {
@@ -60,7 +60,7 @@ func TestThousand(t *testing.T) {
 // TestMemory: after 100,000 calls the heap is at most a tenth larger than after 10,000. Of each hundred calls, ten come over HTTP;
 // two run a tool, two read an item, and the others are errors or refused.
 func TestMemory(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	l := s.listen()
 	web := l.connect(l.secret("load"), "2025-11-25")
 	lines := s.raw()

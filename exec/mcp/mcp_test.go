@@ -25,7 +25,7 @@ import (
 )
 
 func TestTools(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	all, err := s.client.ListTools(t.Context(), nil)
 	s.must(err)
 	var names []string
@@ -72,7 +72,7 @@ func TestTools(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	for _, c := range []struct {
 		tool  string
 		given object
@@ -118,7 +118,7 @@ func TestRefusals(t *testing.T) {
 
 // TestSwap: a lock that is replaced counts from the next call, one that is damaged doesn't.
 func TestSwap(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	given := item("tool", "acme/greet")
 	version := func() string {
 		answer, failed := s.call("load", given)
@@ -166,7 +166,7 @@ func TestSwap(t *testing.T) {
 // TestLists: directives are prompts, knowledge is resources, and chosen tools have names of their own; a lock that is replaced
 // changes them.
 func TestLists(t *testing.T) {
-	s := serve(t, "tool:acme/greet*")
+	s := serving(t, "tool:acme/greet*")
 	prompts, err := s.client.ListPrompts(t.Context(), nil)
 	s.must(err)
 	if len(prompts.Prompts) != 1 || prompts.Prompts[0].Name != "acme/asking" || len(prompts.Prompts[0].Arguments) != 1 ||
@@ -233,7 +233,7 @@ func TestLists(t *testing.T) {
 
 // TestCapabilities: a server of a set without prompts and resources says that it may have some later.
 func TestCapabilities(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	s.p.Remove(".ai/knowledge")
 	s.p.Remove(".ai/directives")
 	s.lock()
@@ -253,7 +253,7 @@ func TestCapabilities(t *testing.T) {
 
 // TestChanged: what differs from the lock, or isn't admitted any more, is neither given nor run.
 func TestChanged(t *testing.T) {
-	s := serve(t, "tool:acme/greet")
+	s := serving(t, "tool:acme/greet")
 	s.p.WriteNote("more\n")
 	s.p.Write(".ai/directives/acme/asking.md", asking+"More.\n")
 	for range 2 {
@@ -276,7 +276,7 @@ func TestChanged(t *testing.T) {
 
 // TestArguments: arguments that are no object, or mean two things, are refused, and the server counts its calls.
 func TestArguments(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	for _, text := range []string{`[1]`, `"x"`, `{"query":"a","query":"b"}`, `{"query":1e400}`} {
 		r, err := s.client.CallTool(t.Context(), &sdk.CallToolParams{Name: "search", Arguments: json.RawMessage(text)})
 		if err == nil && (!r.IsError || !strings.Contains(r.Content[0].(*sdk.TextContent).Text, "VALIDATION_FAILED")) {
@@ -290,7 +290,7 @@ func TestArguments(t *testing.T) {
 
 // TestOutputs: what a directive declares to return is in the answer of its thread.
 func TestOutputs(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	s.p.Put("directives/acme/asking.md", strings.Replace(asking, "</directive>", `<outputs><output name="answer" type="string">A</output></outputs></directive>`, 1))
 	s.lock()
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn {
@@ -305,7 +305,7 @@ func TestOutputs(t *testing.T) {
 
 // TestCancelled: a call that the client gives up ends, and the server goes on.
 func TestCancelled(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
 	if _, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: "execute", Arguments: item("tool", "acme/greet", "parameters", object{"name": "spin"})}); !errors.Is(err, context.Canceled) {
@@ -318,7 +318,7 @@ func TestCancelled(t *testing.T) {
 
 // TestThread: an agent starts a thread and gets its result; the thread's record is there.
 func TestThread(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn { return modeltest.Turn{Text: "Trees are tall."} })
 	start := item("tool", "rye/agent/threads/thread_directive", "parameters", object{"directive_name": "acme/asking", "inputs": object{"topic": "trees"}})
 	answer, failed := s.call("execute", start)
@@ -343,7 +343,7 @@ func TestThread(t *testing.T) {
 
 // TestThreadCancelled: a thread whose client gives up is interrupted, and can go on.
 func TestThreadCancelled(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	asked := make(chan struct{}, 1)
 	s.models.Handle(func(*modeltest.Request) modeltest.Turn {
 		asked <- struct{}{}
@@ -377,7 +377,7 @@ func TestThreadCancelled(t *testing.T) {
 
 // TestParallel: many calls at once, beside locks that are replaced.
 func TestParallel(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {

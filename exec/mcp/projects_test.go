@@ -73,7 +73,7 @@ func (s *served) said(c *sdk.ClientSession, given object) string {
 
 // TestRoots: a call is about the server's project, or that of a root of a client that the user started.
 func TestRoots(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	other := filepath.Join(s.p.Home, "other")
 	s.must(os.CopyFS(other, os.DirFS(s.p.Dir)))
 	s.edit("2.0.0")
@@ -143,7 +143,7 @@ func TestRoots(t *testing.T) {
 
 // TestRootsOverHTTP: a client over HTTP isn't the user, and can't name directories.
 func TestRootsOverHTTP(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	s.server = mcp.New(mcp.Options{Open: s.open, Project: s.p.Dir, State: filepath.Join(s.p.Home, "state"), Now: time.Now, Warn: s.warn,
 		At: func(string) (mcp.Project, error) { return mcp.Project{}, errors.New("a root is looked for") }})
 	l := s.listen()
@@ -161,7 +161,7 @@ func TestRootsOverHTTP(t *testing.T) {
 
 // TestManyProjects: the project that was used longest ago makes room, and none that a call has.
 func TestManyProjects(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	var closed atomic.Int64
 	opened := make(chan bool, 18)
 	o := mcp.Options{At: func(dir string) (mcp.Project, error) {
@@ -210,7 +210,7 @@ func TestManyProjects(t *testing.T) {
 
 // TestSign: an item is signed where the server was started so, and else not.
 func TestSign(t *testing.T) {
-	s := serve(t)
+	s := serving(t)
 	var signed []string
 	o := mcp.Options{Open: s.open, Project: s.p.Dir, Sign: func(_ context.Context, project string, ref model.Ref) (any, error) {
 		if ref.ID == "acme/no" {

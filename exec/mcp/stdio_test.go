@@ -87,7 +87,7 @@ type tested struct {
 // one after the other on one connection.
 func TestStdio(t *testing.T) {
 	for _, revision := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
-		w := serve(t).raw()
+		w := serving(t).raw()
 		request := func(method, params string) string {
 			if revision == "2026-07-28" {
 				params = strings.TrimSuffix(strings.TrimPrefix(params+",", ","), ",")
@@ -141,7 +141,7 @@ func TestStdio(t *testing.T) {
 
 // TestStdioMessages: what is no message, or means two things, is an error of JSON-RPC, and the session goes on (GWY-09, GWY-10).
 func TestStdioMessages(t *testing.T) {
-	w := serve(t).raw()
+	w := serving(t).raw()
 	w.send(begin + "\n" + ready + "\n")
 	w.answer()
 	call := func(arguments string) string {
@@ -193,7 +193,7 @@ func TestStdioMessages(t *testing.T) {
 
 // TestStdioDuplicateIDs: of two requests with one id at once, one is refused, and the other goes on.
 func TestStdioDuplicateIDs(t *testing.T) {
-	w := serve(t).raw()
+	w := serving(t).raw()
 	w.send(begin + "\n" + ready + "\n")
 	w.answer()
 	spin := strings.Replace(greets, "Ann", "spin", 1)
@@ -213,7 +213,7 @@ func TestStdioDuplicateIDs(t *testing.T) {
 func TestStdioEnd(t *testing.T) {
 	spin := strings.Replace(greets, "Ann", "spin", 1)
 	for _, text := range []string{"", "\n", "nonsense", begin[:40], begin + "\n" + greets[:60], begin + "\n" + ready + "\n" + spin + "\n", begin + "\n" + ready + "\n" + spin} {
-		w := serve(t).raw()
+		w := serving(t).raw()
 		go io.Copy(io.Discard, w.from)
 		w.send(text)
 		if strings.Contains(text, spin) {

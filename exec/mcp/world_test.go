@@ -98,10 +98,10 @@ type served struct {
 	progress []string
 }
 
-// serve makes a project with a lock and serves it, with tools under names of their own.
-func serve(t *testing.T, globs ...string) *served { return serveAsked(t, nil, globs...) }
+// serving makes a project with a lock and serves it, with tools under names of their own.
+func serving(t *testing.T, globs ...string) *served { return serveAsked(t, nil, globs...) }
 
-// serveAsked is serve for a client that has elicitation, unless asked is nil.
+// serveAsked is serving for a client that has elicitation, unless asked is nil.
 func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error), globs ...string) *served {
 	t.Helper()
 	tools, err := approve.Globs("--tools", globs)

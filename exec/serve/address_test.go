@@ -11,7 +11,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/serve"
-	"github.com/rye-build/rye/exec/serve/token"
 )
 
 // damage makes tokens unreadable.
@@ -51,7 +50,7 @@ func TestListen(t *testing.T) {
 		{serve.Options{Listen: "127.0.0.1:99999"}, fault.Unavailable},
 		{serve.Options{Listen: taken.Addr().String()}, fault.Unavailable},
 	} {
-		c.o.Tokens, c.o.Now = &token.Store{}, time.Now
+		c.o.Tokens, c.o.Now = &serve.Tokens{}, time.Now
 		s, err := serve.Listen(c.o)
 		if err == nil {
 			s.Close()
@@ -63,7 +62,7 @@ func TestListen(t *testing.T) {
 			t.Error(fault.Of(err).Hint)
 		}
 	}
-	s, err := serve.Listen(serve.Options{Listen: ":0", Proxied: true, Hosts: []string{"agents.example"}, Tokens: &token.Store{}, Now: time.Now})
+	s, err := serve.Listen(serve.Options{Listen: ":0", Proxied: true, Hosts: []string{"agents.example"}, Tokens: &serve.Tokens{}, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,4 +25,14 @@
 //
 // When the context of Run ends, the server takes no further request. Those that run have Options.Grace to end; then they are
 // cancelled. A request of a token that was removed or has expired is cancelled within Options.Look.
+//
+// Package token keeps the bearer tokens of rye serve: who may call the server, with which scopes and for which tenant.
+//
+//	store := token.OpenTokens(state, time.Now)
+//	secret, err := store.Add(ctx, token.Token{Name: "ci", Scopes: []token.Scope{token.Call}})
+//	t, err := store.Check(secret)
+//
+// A token is "rye_" and 256 random bits in base64url. The file tokens.json, which only its user may read, has the digest of
+// each and never the token, so a copy of the file opens nothing. A token is found by comparing the digests of all in constant
+// time.
 package serve

@@ -11,19 +11,18 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/serve/token"
 )
 
 type admittedKey struct{}
 
 // An admitted request has a token, and a server that may end.
 type admitted struct {
-	token   *token.Token
+	token   *Token
 	streams context.Context
 }
 
 // CallerOf returns the token of a request that Handle has let in, else nil.
-func CallerOf(ctx context.Context) *token.Token {
+func CallerOf(ctx context.Context) *Token {
 	a, _ := ctx.Value(admittedKey{}).(admitted)
 	return a.token
 }
@@ -40,19 +39,19 @@ func Listening(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Principal is how a token is named in the record of what it did.
-func Principal(t *token.Token) string { return ofToken + t.Name }
+func Principal(t *Token) string { return ofToken + t.Name }
 
 // ofToken begins the principals of tokens.
 const ofToken = "token:"
 
 // Left says why a call isn't made any more in the name of a caller that asked for it at some time, "" if it is: its token was
 // removed, has expired, or is another one by now.
-func Left(tokens *token.Store, principal, tenant string, asked time.Time) (why string, err error) {
+func Left(tokens *Tokens, principal, tenant string, asked time.Time) (why string, err error) {
 	name, is := strings.CutPrefix(principal, ofToken)
 	if !is { // the user
 		return "", nil
 	}
-	if t, err := tokens.Find(name); err != nil || t != nil && t.Tenant == tenant && t.Has(token.Call) && !t.Created.After(asked) {
+	if t, err := tokens.Find(name); err != nil || t != nil && t.Tenant == tenant && t.Has(Call) && !t.Created.After(asked) {
 		return "", err
 	}
 	return "the token " + name + " opens nothing any more", nil
@@ -60,7 +59,7 @@ func Left(tokens *token.Store, principal, tenant string, asked time.Time) (why s
 
 // Handle serves a path to tokens with a scope. The context of a request ends with the client's connection, with its token, and
 // after the grace when the server ends.
-func (s *Server) Handle(path string, scope token.Scope, h http.Handler) {
+func (s *Server) Handle(path string, scope Scope, h http.Handler) {
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		defer s.recovered()
 		t, status, err := s.admit(r, scope)
@@ -97,7 +96,7 @@ func (s *Server) recovered() {
 }
 
 // admit decides whether a request comes in, and counts one that does.
-func (s *Server) admit(r *http.Request, scope token.Scope) (*token.Token, int, error) {
+func (s *Server) admit(r *http.Request, scope Scope) (*Token, int, error) {
 	if err := s.hosts.check(r); err != nil {
 		return nil, http.StatusForbidden, err
 	}
@@ -127,7 +126,7 @@ func (s *Server) admit(r *http.Request, scope token.Scope) (*token.Token, int, e
 }
 
 // enter counts a request that begins, or says why it can't. One token has at most half of all.
-func (s *Server) enter(t *token.Token) error {
+func (s *Server) enter(t *Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -143,7 +142,7 @@ func (s *Server) enter(t *token.Token) error {
 	return nil
 }
 
-func (s *Server) leave(t *token.Token) {
+func (s *Server) leave(t *Token) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
@@ -228,7 +227,7 @@ func (r *rates) take(id string) (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if r.spent == nil || len(r.spent) > 2*token.Most {
+	if r.spent == nil || len(r.spent) > 2*MostTokens {
 		r.spent = map[string]bucket{}
 	}
 	b := r.spent[id]

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/serve/token"
 )
 
 // Options say where a server listens and who may come in. Limits that are zero have the values below.
@@ -24,7 +23,7 @@ type Options struct {
 	Certificate *tls.Certificate
 	Proxied     bool     // a proxy in front of this server speaks TLS
 	Hosts       []string // further names of this server
-	Tokens      *token.Store
+	Tokens      *Tokens
 	Ready       func() error // why requests can't be answered; nil: they can
 	Now         func() time.Time
 	Warn        func(error)
@@ -69,7 +68,7 @@ type Server struct {
 
 // A live request is one that runs.
 type live struct {
-	token  *token.Token
+	token  *Token
 	cancel context.CancelCauseFunc
 }
 

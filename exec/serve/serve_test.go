@@ -16,14 +16,13 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/exec/serve"
-	"github.com/rye-build/rye/exec/serve/token"
 	"github.com/rye-build/rye/lock/web/webtest"
 )
 
 // A world is a server that runs, with a token of each kind.
 type world struct {
 	t      *testing.T
-	tokens *token.Store
+	tokens *serve.Tokens
 	secret string // of the token "ci"
 	url    string
 	client *http.Client
@@ -41,9 +40,9 @@ func (w *world) time() time.Time {
 	return w.now
 }
 
-func (w *world) add(name string, scopes ...token.Scope) string {
+func (w *world) add(name string, scopes ...serve.Scope) string {
 	w.t.Helper()
-	secret, err := w.tokens.Add(w.t.Context(), token.Token{Name: name, Scopes: scopes, Tenant: "acme"})
+	secret, err := w.tokens.Add(w.t.Context(), serve.Token{Name: name, Scopes: scopes, Tenant: "acme"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -54,8 +53,8 @@ func (w *world) add(name string, scopes ...token.Scope) string {
 func start(t *testing.T, h http.HandlerFunc, edit func(*serve.Options)) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Now(), client: &http.Client{Transport: &http.Transport{}}, ended: make(chan error, 1), warned: make(chan error, 10)}
-	w.tokens = &token.Store{Dir: filepath.Join(t.TempDir(), "serve"), Now: w.time}
-	w.secret = w.add("ci", token.Call)
+	w.tokens = &serve.Tokens{Dir: filepath.Join(t.TempDir(), "serve"), Now: w.time}
+	w.secret = w.add("ci", serve.Call)
 	o := serve.Options{Listen: "127.0.0.1:0", Tokens: w.tokens, Ready: func() error { return nil }, Now: w.time, Warn: func(err error) { w.warned <- err }, Look: time.Millisecond}
 	if edit != nil {
 		edit(&o)
@@ -64,7 +63,7 @@ func start(t *testing.T, h http.HandlerFunc, edit func(*serve.Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Handle("/do", token.Call, h)
+	s.Handle("/do", serve.Call, h)
 	w.url = s.URL("")
 	ctx, cancel := context.WithCancel(t.Context())
 	w.end = cancel
@@ -122,7 +121,7 @@ func ok(w http.ResponseWriter, r *http.Request) {
 
 func TestAdmission(t *testing.T) {
 	w := start(t, ok, nil)
-	approver, gone := w.add("approver", token.Approve, token.Admin), w.add("gone", token.Call)
+	approver, gone := w.add("approver", serve.Approve, serve.Admin), w.add("gone", serve.Call)
 	if err := w.tokens.Remove(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +226,7 @@ func TestHealth(t *testing.T) {
 
 func TestRate(t *testing.T) {
 	w := start(t, ok, func(o *serve.Options) { o.Rate = 3 })
-	other := w.add("other", token.Call)
+	other := w.add("other", serve.Call)
 	for range 3 {
 		if r, body := w.do("GET", "/do", nil); r.StatusCode != 200 {
 			t.Error(r.Status, body)
@@ -258,7 +257,7 @@ func TestMost(t *testing.T) {
 			<-release
 		}
 	}, func(o *serve.Options) { o.Most = 2 })
-	other := w.add("other", token.Call)
+	other := w.add("other", serve.Call)
 	first := make(chan int)
 	go func() {
 		r, _ := w.do("GET", "/do", nil)

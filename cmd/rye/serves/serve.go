@@ -9,7 +9,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/reply"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/serve"
-	"github.com/rye-build/rye/exec/serve/token"
 )
 
 type serveRun struct {
@@ -32,12 +31,12 @@ type listening struct {
 // Text prints nothing: where the server listens is a note.
 func (listening) Text(*cli.Terminal) {}
 
-func tokens(a *cli.App) (*token.Store, error) {
+func tokens(a *cli.App) (*serve.Tokens, error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
 		return nil, state.Err
 	}
-	return token.In(state.Value, a.Now), nil
+	return serve.OpenTokens(state.Value, a.Now), nil
 }
 
 func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -75,7 +74,7 @@ func (c *serveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Handle("/mcp", token.Call, agents.Handler())
+	s.Handle("/mcp", serve.Call, agents.Handler())
 	at := listening{s.URL("/mcp"), s.URL("/healthz"), s.URL("/readyz")}
 	if err := announce(a, at); err != nil {
 		s.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/secrets"
-	"github.com/rye-build/rye/exec/serve/token"
+	"github.com/rye-build/rye/exec/serve"
 )
 
 type tokenAddRun struct {
@@ -29,7 +29,7 @@ type tokenLine struct {
 	Expired bool     `json:"expired,omitempty"`
 }
 
-func lineOf(t *token.Token, now time.Time) tokenLine {
+func lineOf(t *serve.Token, now time.Time) tokenLine {
 	l := tokenLine{Name: t.Name, Tenant: t.Tenant, Created: t.Created.Format(time.RFC3339), Expired: t.Expired(now)}
 	for _, s := range t.Scopes {
 		l.Scopes = append(l.Scopes, string(s))
@@ -53,9 +53,9 @@ func (c *tokenAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := token.Token{Name: c.Name, Tenant: c.Tenant}
+	t := serve.Token{Name: c.Name, Tenant: c.Tenant}
 	for _, s := range c.Scope {
-		t.Scopes = append(t.Scopes, token.Scope(s))
+		t.Scopes = append(t.Scopes, serve.Scope(s))
 	}
 	if t.Expires, err = secrets.ParseEnd("--expires", c.Expires, a.Now()); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func CompleteTokens(a *cli.App) []cli.Candidate {
 		return nil
 	}
 	all, _ := store.List()
-	return cli.Offer(all, func(t token.Token) (string, string) { return t.Name, "token" })
+	return cli.Offer(all, func(t serve.Token) (string, string) { return t.Name, "token" })
 }
 
 // CheckTokens checks that the tokens of rye serve can be read by their owner alone.

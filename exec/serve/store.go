@@ -1,4 +1,4 @@
-package token
+package serve
 
 import (
 	"bytes"
@@ -28,8 +28,8 @@ const (
 	maxFile  = 1 << 20
 )
 
-// A Store is the tokens of a user. It is safe for many goroutines and processes.
-type Store struct {
+// A Tokens is the tokens of a user. It is safe for many goroutines and processes.
+type Tokens struct {
 	Dir string // private
 	Now func() time.Time
 
@@ -44,13 +44,13 @@ type document struct {
 	Tokens []Token `json:"tokens"` // sorted by name
 }
 
-// In returns the store in a user's state directory.
-func In(state string, now func() time.Time) *Store {
-	return &Store{Dir: filepath.Join(state, "serve"), Now: now}
+// OpenTokens returns the store in a user's state directory.
+func OpenTokens(state string, now func() time.Time) *Tokens {
+	return &Tokens{Dir: filepath.Join(state, "serve"), Now: now}
 }
 
 // Add keeps a token under its name, and returns its secret, which is nowhere else.
-func (s *Store) Add(ctx context.Context, t Token) (secret string, err error) {
+func (s *Tokens) Add(ctx context.Context, t Token) (secret string, err error) {
 	secret = generate()
 	t.Digest, t.Created = digest(secret), s.Now().UTC().Truncate(time.Second)
 	if !t.Expires.IsZero() {
@@ -64,8 +64,8 @@ func (s *Store) Add(ctx context.Context, t Token) (secret string, err error) {
 			return nil, fault.New(fault.Conflict, "there is a token %q already", t.Name).On("token", t.Name).Permanent().
 				Try(fault.Command("rye serve token remove", t.Name))
 		}
-		if len(all) == Most {
-			return nil, fault.New(fault.Limit, "there are %d tokens, and no more are possible", Most).Try("rye serve token list")
+		if len(all) == MostTokens {
+			return nil, fault.New(fault.Limit, "there are %d tokens, and no more are possible", MostTokens).Try("rye serve token list")
 		}
 		i := 0
 		for i < len(all) && all[i].Name < t.Name {
@@ -76,7 +76,7 @@ func (s *Store) Add(ctx context.Context, t Token) (secret string, err error) {
 }
 
 // Remove deletes the token of a name, which then opens nothing.
-func (s *Store) Remove(ctx context.Context, name string) error {
+func (s *Tokens) Remove(ctx context.Context, name string) error {
 	return s.change(ctx, func(all []Token) ([]Token, error) {
 		i := at(all, name)
 		if i < 0 {
@@ -91,7 +91,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 }
 
 // List returns the tokens, sorted by name.
-func (s *Store) List() ([]Token, error) {
+func (s *Tokens) List() ([]Token, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	path := filepath.Join(s.Dir, fileName)
@@ -110,7 +110,7 @@ func (s *Store) List() ([]Token, error) {
 
 // Check returns the token of a secret. One that isn't known, was removed or has expired is AUTH_FAILED; the error doesn't have
 // the secret.
-func (s *Store) Check(secret string) (*Token, error) {
+func (s *Tokens) Check(secret string) (*Token, error) {
 	all, err := s.List()
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (s *Store) Check(secret string) (*Token, error) {
 }
 
 // Find returns the token of a name that opens something now, nil if there is none.
-func (s *Store) Find(name string) (*Token, error) {
+func (s *Tokens) Find(name string) (*Token, error) {
 	all, err := s.List()
 	if i := at(all, name); err == nil && i >= 0 && !all[i].Expired(s.Now()) {
 		t := all[i]
@@ -137,7 +137,7 @@ func (s *Store) Find(name string) (*Token, error) {
 }
 
 // Valid reports whether a token still opens what it did when Check returned it.
-func (s *Store) Valid(t *Token) bool {
+func (s *Tokens) Valid(t *Token) bool {
 	all, err := s.List()
 	i := at(all, t.Name)
 	return err == nil && i >= 0 && all[i].Digest == t.Digest && !t.Expired(s.Now())
@@ -153,7 +153,7 @@ func at(all []Token, name string) int {
 }
 
 // change edits the tokens and writes them, while no other process does.
-func (s *Store) change(ctx context.Context, edit func([]Token) ([]Token, error)) error {
+func (s *Tokens) change(ctx context.Context, edit func([]Token) ([]Token, error)) error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (s *Store) change(ctx context.Context, edit func([]Token) ([]Token, error))
 }
 
 // read returns what the file says; where there is none, nothing.
-func (s *Store) read() ([]Token, fs.FileInfo, error) {
+func (s *Tokens) read() ([]Token, fs.FileInfo, error) {
 	path := filepath.Join(s.Dir, fileName)
 	if err := osfile.CheckPrivateDir(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -244,7 +244,7 @@ func parse(b []byte) ([]Token, error) {
 			return nil, errors.New("the names are not sorted")
 		}
 	}
-	if again, err := encode(d.Tokens); err != nil || !bytes.Equal(again, b) || len(d.Tokens) > Most {
+	if again, err := encode(d.Tokens); err != nil || !bytes.Equal(again, b) || len(d.Tokens) > MostTokens {
 		return nil, errors.New("it is not in canonical form")
 	}
 	return d.Tokens, nil

@@ -1,4 +1,4 @@
-package token_test
+package serve_test
 
 import (
 	"errors"
@@ -11,19 +11,19 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/serve/token"
+	"github.com/rye-build/rye/exec/serve"
 )
 
 var now = time.Date(2026, 11, 26, 12, 0, 0, 5, time.UTC)
 
-func store(t *testing.T) *token.Store {
-	return &token.Store{Dir: filepath.Join(t.TempDir(), "state", "serve"), Now: func() time.Time { return now }}
+func store(t *testing.T) *serve.Tokens {
+	return &serve.Tokens{Dir: filepath.Join(t.TempDir(), "state", "serve"), Now: func() time.Time { return now }}
 }
 
-func add(t *testing.T, s *token.Store, tok token.Token) string {
+func add(t *testing.T, s *serve.Tokens, tok serve.Token) string {
 	t.Helper()
 	if tok.Scopes == nil {
-		tok.Scopes = []token.Scope{token.Call}
+		tok.Scopes = []serve.Scope{serve.Call}
 	}
 	secret, err := s.Add(t.Context(), tok)
 	if err != nil {
@@ -37,8 +37,8 @@ func TestStore(t *testing.T) {
 	if all, err := s.List(); err != nil || len(all) != 0 {
 		t.Fatal(all, err)
 	}
-	b := add(t, s, token.Token{Name: "b", Tenant: "acme", Expires: now.Add(time.Hour)})
-	a := add(t, s, token.Token{Name: "a", Scopes: []token.Scope{token.Call, token.Admin}})
+	b := add(t, s, serve.Token{Name: "b", Tenant: "acme", Expires: now.Add(time.Hour)})
+	a := add(t, s, serve.Token{Name: "a", Scopes: []serve.Scope{serve.Call, serve.Admin}})
 	if a == b || len(a) != 47 || !strings.HasPrefix(a, "rye_") {
 		t.Error(a, b)
 	}
@@ -55,17 +55,17 @@ func TestStore(t *testing.T) {
 		t.Error(fi.Mode(), err)
 	}
 	got, err := s.Check(a)
-	if err != nil || got.Name != "a" || !got.Has(token.Admin) || got.Has(token.Approve) || !s.Valid(got) {
+	if err != nil || got.Name != "a" || !got.Has(serve.Admin) || got.Has(serve.Approve) || !s.Valid(got) {
 		t.Error(got, err)
 	}
-	other := &token.Store{Dir: s.Dir, Now: s.Now} // as another process
+	other := &serve.Tokens{Dir: s.Dir, Now: s.Now} // as another process
 	if err := other.Remove(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	if s.Valid(got) {
 		t.Error("a removed token is valid")
 	}
-	add(t, other, token.Token{Name: "a"})
+	add(t, other, serve.Token{Name: "a"})
 	if s.Valid(got) {
 		t.Error("another token of the same name counts as the removed one")
 	}
@@ -75,7 +75,7 @@ func TestStore(t *testing.T) {
 			t.Errorf("%q: %v, %v", secret, got, err)
 		}
 	}
-	late := &token.Store{Dir: s.Dir, Now: func() time.Time { return now.Add(time.Hour) }}
+	late := &serve.Tokens{Dir: s.Dir, Now: func() time.Time { return now.Add(time.Hour) }}
 	if _, err := s.Check(b); err != nil {
 		t.Error(err)
 	}
@@ -89,20 +89,20 @@ func TestStore(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	s := store(t)
-	add(t, s, token.Token{Name: "ci"})
-	call := []token.Scope{token.Call}
+	add(t, s, serve.Token{Name: "ci"})
+	call := []serve.Scope{serve.Call}
 	for _, c := range []struct {
-		token token.Token
+		token serve.Token
 		code  fault.Code
 	}{
-		{token.Token{Name: "ci", Scopes: call}, fault.Conflict},
-		{token.Token{Name: "", Scopes: call}, fault.Validation},
-		{token.Token{Name: "a b", Scopes: call}, fault.Validation},
-		{token.Token{Name: strings.Repeat("a", 65), Scopes: call}, fault.Validation},
-		{token.Token{Name: "a", Tenant: "\x1b", Scopes: call}, fault.Validation},
-		{token.Token{Name: "a"}, fault.Validation},
-		{token.Token{Name: "a", Scopes: []token.Scope{"root"}}, fault.Validation},
-		{token.Token{Name: "a", Scopes: []token.Scope{token.Call, token.Call}}, fault.Validation},
+		{serve.Token{Name: "ci", Scopes: call}, fault.Conflict},
+		{serve.Token{Name: "", Scopes: call}, fault.Validation},
+		{serve.Token{Name: "a b", Scopes: call}, fault.Validation},
+		{serve.Token{Name: strings.Repeat("a", 65), Scopes: call}, fault.Validation},
+		{serve.Token{Name: "a", Tenant: "\x1b", Scopes: call}, fault.Validation},
+		{serve.Token{Name: "a"}, fault.Validation},
+		{serve.Token{Name: "a", Scopes: []serve.Scope{"root"}}, fault.Validation},
+		{serve.Token{Name: "a", Scopes: []serve.Scope{serve.Call, serve.Call}}, fault.Validation},
 	} {
 		if secret, err := s.Add(t.Context(), c.token); fault.CodeOf(err) != c.code || secret != "" && err == nil {
 			t.Errorf("%+v: %v", c.token, err)
@@ -116,7 +116,7 @@ func TestRefused(t *testing.T) {
 // TestDamaged: a file that others may read, or that says something else, opens nothing.
 func TestDamaged(t *testing.T) {
 	s := store(t)
-	secret := add(t, s, token.Token{Name: "ci"})
+	secret := add(t, s, serve.Token{Name: "ci"})
 	path := filepath.Join(s.Dir, "tokens.json")
 	good, err := os.ReadFile(path)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestDamaged(t *testing.T) {
 		func() error { return errors.Join(os.Rename(path, path+"2"), os.Symlink(path+"2", path)) },
 	} {
 		before := change()
-		_, err := (&token.Store{Dir: s.Dir, Now: s.Now}).Check(secret)
+		_, err := (&serve.Tokens{Dir: s.Dir, Now: s.Now}).Check(secret)
 		fi, _ := os.Lstat(path)
 		dir, _ := os.Lstat(s.Dir)
 		safe := fi.Mode() == 0o600 && dir.Mode().Perm() == 0o700
@@ -164,8 +164,8 @@ func TestMany(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			own := &token.Store{Dir: s.Dir, Now: s.Now}
-			if _, err := own.Add(t.Context(), token.Token{Name: string(rune('a' + i)), Scopes: []token.Scope{token.Call}}); err != nil {
+			own := &serve.Tokens{Dir: s.Dir, Now: s.Now}
+			if _, err := own.Add(t.Context(), serve.Token{Name: string(rune('a' + i)), Scopes: []serve.Scope{serve.Call}}); err != nil {
 				t.Error(err)
 			}
 		})

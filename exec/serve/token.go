@@ -1,13 +1,4 @@
-// Package token keeps the bearer tokens of rye serve: who may call the server, with which scopes and for which tenant.
-//
-//	store := token.In(state, time.Now)
-//	secret, err := store.Add(ctx, token.Token{Name: "ci", Scopes: []token.Scope{token.Call}})
-//	t, err := store.Check(secret)
-//
-// A token is "rye_" and 256 random bits in base64url. The file tokens.json, which only its user may read, has the digest of
-// each and never the token, so a copy of the file opens nothing. A token is found by comparing the digests of all in constant
-// time.
-package token
+package serve
 
 import (
 	"crypto/rand"
@@ -55,8 +46,8 @@ const (
 	prefix  = "rye_"
 	size    = 32 // bytes
 	maxName = 64
-	// Most is how many tokens there may be: each request is compared with all of them.
-	Most = 1000
+	// MostTokens is how many tokens there may be: each request is compared with all of them.
+	MostTokens = 1000
 )
 
 // isName reports whether a name can be one of a token or tenant.
