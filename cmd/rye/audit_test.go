@@ -18,7 +18,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
@@ -236,7 +235,7 @@ func TestVouchQuietly(t *testing.T) {
 			}
 			continue
 		}
-		if by, err := machine.Check(voucher, own.Public(), []key.Public{test.want.Public()}); err != nil || by != test.want.Public() {
+		if by, err := receipt.CheckVoucher(voucher, own.Public(), []key.Public{test.want.Public()}); err != nil || by != test.want.Public() {
 			t.Errorf("%s: %v, %v", test.name, by, err)
 		}
 		// It is kept, and the same from then on, whatever becomes of the key.
@@ -296,7 +295,7 @@ func testPrivate(word string) key.Private {
 // TestVoucherOfAnother: a voucher for another machine is replaced by one for this machine.
 func TestVoucherOfAnother(t *testing.T) {
 	user := testPrivate("user")
-	other, err := machine.Vouch(testPrivate("other").Public(), "x", user, time.Now())
+	other, err := receipt.Vouch(testPrivate("other").Public(), "x", user, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +311,7 @@ func TestVoucherOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := machine.Check(voucher, mine.Public(), []key.Public{user.Public()}); err != nil {
+	if _, err := receipt.CheckVoucher(voucher, mine.Public(), []key.Public{user.Public()}); err != nil {
 		t.Error(err)
 	}
 }

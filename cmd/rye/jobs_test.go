@@ -13,7 +13,7 @@ import (
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -27,7 +27,7 @@ func job(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: job WHAT LOCK CHILD FILE")
 	}
-	own, err := machine.Key(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "rye", "machine"))
+	own, err := receipt.MachineKey(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "rye", "machine"))
 	ts.Check(err)
 	set, now, lasts := cas.Sum([]byte(ts.ReadFile(args[1]))), time.Now(), time.Hour
 	const top = "acme/plan-1795000000-a2b3c"

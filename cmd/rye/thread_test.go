@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -31,13 +31,13 @@ func threadOf(a *cli.App, dir, id string, lock []byte, ended bool) error {
 	if err != nil {
 		return err
 	}
-	own, err := machine.Key(p.Machine)
+	own, err := receipt.MachineKey(p.Machine)
 	if err != nil {
 		return err
 	}
-	voucher := machine.Voucher(p.Machine, own.Public())
+	voucher := receipt.Voucher(p.Machine, own.Public())
 	if user, err := paths.Keys(a).Signing(); voucher == nil && err == nil {
-		if voucher, err = machine.Enroll(p.Machine, own.Public(), "build-7", user, a.Now()); err != nil {
+		if voucher, err = receipt.Enroll(p.Machine, own.Public(), "build-7", user, a.Now()); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
@@ -95,7 +94,7 @@ func (f *firstBody) check() error {
 }
 
 // first reads the first line of a journal.
-func (f *firstBody) first(l *chain.Line, kind string) error {
+func (f *firstBody) first(l *record.Line, kind string) error {
 	if l.Kind != kind || l.N != 1 || !l.Prev.IsZero() || l.Call != "" {
 		return fmt.Errorf("the first line must be of kind %q", kind)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/exec/audit/chain"
+	"github.com/rye-build/rye/exec/audit/record"
 )
 
 // A mark is how far a segment went at some time. The last one is known in full.
@@ -22,12 +22,12 @@ type mark struct {
 // A segmentState is what the head says of a segment.
 type segmentState struct {
 	name   string
-	opened chain.Line // without body
+	opened record.Line // without body
 	first  cas.Digest
 	marks  []mark
 	lines  int64 // of the last mark
 	last   cas.Digest
-	marked chain.Line // the line of the head that says so, without body
+	marked record.Line // the line of the head that says so, without body
 	closed bool
 	pruned int64 // the line that says that it was removed
 }
@@ -36,31 +36,31 @@ type segmentState struct {
 type index struct {
 	segments []*segmentState // in the order they were opened
 	byName   map[string]*segmentState
-	last     chain.Line // of the head
+	last     record.Line // of the head
 	torn     bool
 }
 
 // A visitor receives the machine, checkpoint and prune lines of a head. Its errors are problems of the line.
 type visitor interface {
-	machine(l *chain.Line, m *machineBody) error
-	checkpoint(l *chain.Line, m *markBody) error
-	prune(l *chain.Line, p *pruneBody) error
+	machine(l *record.Line, m *machineBody) error
+	checkpoint(l *record.Line, m *markBody) error
+	prune(l *record.Line, p *pruneBody) error
 }
 
-// readHead reads the head. On an error (a *chain.Problem, a newer format, or one of the file) the index holds what was read
+// readHead reads the head. On an error (a *record.Problem, a newer format, or one of the file) the index holds what was read
 // before it. Without a head the index is empty.
-func readHead(dir string, v visitor, each func(*chain.Line) error) (*index, error) {
+func readHead(dir string, v visitor, each func(*record.Line) error) (*index, error) {
 	x := &index{byName: map[string]*segmentState{}}
 	f, err := journal.Open(headPath(dir))
 	if _, lost := errors.AsType[*journal.DamagedError](err); lost {
-		return x, &chain.Problem{File: headName, Line: 1, Reason: "the head is missing"}
+		return x, &record.Problem{File: headName, Line: 1, Reason: "the head is missing"}
 	} else if errors.Is(err, fs.ErrNotExist) {
 		return x, nil
 	} else if err != nil {
 		return x, err
 	}
 	defer f.Close()
-	r := chain.NewReader(headName, f)
+	r := record.NewReader(headName, f)
 	for {
 		err := r.Next()
 		if err == io.EOF {
@@ -72,7 +72,7 @@ func readHead(dir string, v visitor, each func(*chain.Line) error) (*index, erro
 			if isNewerFormat(err) {
 				return x, err
 			}
-			return x, &chain.Problem{File: headName, Line: r.Line.N, Reason: err.Error()}
+			return x, &record.Problem{File: headName, Line: r.Line.N, Reason: err.Error()}
 		}
 		if err := each(&r.Line); err != nil {
 			return x, err
@@ -87,7 +87,7 @@ func readHead(dir string, v visitor, each func(*chain.Line) error) (*index, erro
 }
 
 // take takes a line of the head in.
-func (x *index) take(l *chain.Line, v visitor) error {
+func (x *index) take(l *record.Line, v visitor) error {
 	if l.N == 1 {
 		return new(firstBody).first(l, kindHead)
 	}
@@ -129,7 +129,7 @@ func (x *index) take(l *chain.Line, v visitor) error {
 	return fmt.Errorf("unexpected line of kind %q", l.Kind)
 }
 
-func (x *index) open(l *chain.Line, o *openBody) error {
+func (x *index) open(l *record.Line, o *openBody) error {
 	if s := x.byName[o.Segment]; s != nil {
 		if s.first != o.First || s.marks != nil || s.pruned > 0 {
 			return fmt.Errorf("segment %s was already opened", s.name)
@@ -143,7 +143,7 @@ func (x *index) open(l *chain.Line, o *openBody) error {
 	return nil
 }
 
-func (x *index) mark(l *chain.Line, m *markBody) error {
+func (x *index) mark(l *record.Line, m *markBody) error {
 	s := x.byName[m.Segment]
 	switch {
 	case s == nil:
@@ -164,12 +164,12 @@ func (x *index) mark(l *chain.Line, m *markBody) error {
 }
 
 // openSegment opens a segment's file and reads its first line. Of one that ends before that, the reader is at its end.
-func openSegment(dir string, s *segmentState) (*os.File, *chain.Reader, error) {
+func openSegment(dir string, s *segmentState) (*os.File, *record.Reader, error) {
 	f, err := osfile.OpenRegular(segmentPath(dir, s.name))
 	if err != nil {
 		return nil, nil, err
 	}
-	r := chain.NewReader(s.name, f)
+	r := record.NewReader(s.name, f)
 	if err = r.Next(); err == nil {
 		err = checkFirst(&r.Line, s)
 	}
@@ -181,7 +181,7 @@ func openSegment(dir string, s *segmentState) (*os.File, *chain.Reader, error) {
 }
 
 // checkFirst compares a segment's first line with what the head says.
-func checkFirst(l *chain.Line, s *segmentState) error {
+func checkFirst(l *record.Line, s *segmentState) error {
 	var b firstBody
 	err := b.first(l, kindSegment)
 	if err == nil && (b.Segment != s.name || l.Sum != s.first) {
@@ -190,5 +190,5 @@ func checkFirst(l *chain.Line, s *segmentState) error {
 	if err == nil || isNewerFormat(err) {
 		return err
 	}
-	return &chain.Problem{File: s.name, Line: 1, Reason: err.Error()}
+	return &record.Problem{File: s.name, Line: 1, Reason: err.Error()}
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 )
 
@@ -68,9 +67,9 @@ func (f *Filter) skips(s *segmentState) bool {
 // noVisitor is for reading only the segments of a head.
 type noVisitor struct{}
 
-func (noVisitor) machine(*chain.Line, *machineBody) error { return nil }
-func (noVisitor) checkpoint(*chain.Line, *markBody) error { return nil }
-func (noVisitor) prune(*chain.Line, *pruneBody) error     { return nil }
+func (noVisitor) machine(*record.Line, *machineBody) error { return nil }
+func (noVisitor) checkpoint(*record.Line, *markBody) error { return nil }
+func (noVisitor) prune(*record.Line, *pruneBody) error     { return nil }
 
 // List returns the records of a directory, segment by segment as these were opened. Those of calls that haven't ended
 // come at the end of their segment. A line that isn't as it was written is an error, behind which the next segment
@@ -78,7 +77,7 @@ func (noVisitor) prune(*chain.Line, *pruneBody) error     { return nil }
 // records.
 func List(ctx context.Context, dir string, filter Filter) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
-		x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+		x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
 		if err != nil && !yield(nil, err) {
 			return
 		}
@@ -137,7 +136,7 @@ func listLast(ctx context.Context, dir string, filter Filter, x *index, yield fu
 func records(ctx context.Context, dir string, s *segmentState, visit func(*Record) bool) error {
 	open, stopped := map[string]*Record{}, false
 	var order []*Record // as they began; those that have ended are taken out now and then
-	err := segmentLines(ctx, dir, s, func(r *chain.Reader) (bool, error) {
+	err := segmentLines(ctx, dir, s, func(r *record.Reader) (bool, error) {
 		if r.Line.Kind == kindAsk {
 			return true, nil
 		}
@@ -166,7 +165,7 @@ func records(ctx context.Context, dir string, s *segmentState, visit func(*Recor
 }
 
 // segmentLines calls visit for each line of a segment that wasn't pruned, until it returns false or an error.
-func segmentLines(ctx context.Context, dir string, s *segmentState, visit func(*chain.Reader) (bool, error)) error {
+func segmentLines(ctx context.Context, dir string, s *segmentState, visit func(*record.Reader) (bool, error)) error {
 	f, r, err := openSegment(dir, s)
 	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
 		return nil
@@ -185,7 +184,7 @@ func segmentLines(ctx context.Context, dir string, s *segmentState, visit func(*
 			return ctx.Err()
 		}
 		if more, err := visit(r); err != nil {
-			return &chain.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
+			return &record.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
 		} else if !more {
 			return nil
 		}
@@ -213,7 +212,7 @@ func (s *Step) AppendExport(b []byte) []byte {
 // Steps returns those of the requests that match says, in the order of segments. Errors are as those of List.
 func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
-		x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+		x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
 		if err != nil && !yield(nil, err) {
 			return
 		}
@@ -235,7 +234,7 @@ func Steps(ctx context.Context, dir string, match func(*Step) bool) iter.Seq2[*S
 
 // steps calls visit for each step in a segment, until it returns false.
 func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) bool) error {
-	return segmentLines(ctx, dir, s, func(r *chain.Reader) (bool, error) {
+	return segmentLines(ctx, dir, s, func(r *record.Reader) (bool, error) {
 		if r.Line.Kind != kindAsk {
 			return true, nil
 		}
@@ -245,7 +244,7 @@ func steps(ctx context.Context, dir string, s *segmentState, visit func(*Step) b
 }
 
 // take reads a line about a call.
-func take(r *chain.Reader, open map[string]*Record) (*Record, error) {
+func take(r *record.Reader, open map[string]*Record) (*Record, error) {
 	l := &r.Line
 	c := open[l.Call]
 	switch {

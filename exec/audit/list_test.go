@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/goldentest"
-	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -224,7 +223,7 @@ func FuzzVerify(f *testing.F) {
 			if err == nil && r.Call.Check() != nil {
 				t.Errorf("listed %+v", r)
 			}
-			if _, ok := errors.AsType[*chain.Problem](err); err != nil && !ok && !isHead {
+			if _, ok := errors.AsType[*record.Problem](err); err != nil && !ok && !isHead {
 				t.Error(err)
 			}
 		}

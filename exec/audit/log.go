@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/journal"
-	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
@@ -57,7 +56,7 @@ type Log struct {
 	file    *journal.Writer // of the segment; nil before the first call and after Close
 	segment string
 	started bool            // the head knows of it
-	last    chain.Line      // of the segment, without body
+	last    record.Line     // of the segment, without body
 	open    map[string]bool // calls that have begun
 	err     error           // why nothing can be written any more
 	buf     []byte
@@ -81,13 +80,13 @@ func Open(o Options) (*Log, error) {
 	}
 	l := &Log{o: o, open: map[string]bool{}}
 	l.required.Store(o.Required)
-	l.head = journal.Journal{Path: headPath(o.Dir), Wait: o.Wait, Check: checkHead, Line: func(b []byte) bool { return new(chain.Line).Scan(b) }}
+	l.head = journal.Journal{Path: headPath(o.Dir), Wait: o.Wait, Check: checkHead, Line: func(b []byte) bool { return new(record.Line).Scan(b) }}
 	return l, nil
 }
 
 // checkHead refuses a head in another format by its first line. What isn't a line is refused as damage.
 func checkHead(b []byte) error {
-	var first chain.Line
+	var first record.Line
 	if !first.Scan(b) {
 		return nil
 	}
@@ -255,7 +254,7 @@ func (l *Log) start(ctx context.Context) error {
 	// After a failure here the next call tries again with the same file. If the head knows of it nevertheless, it is
 	// told twice.
 	first := l.last.Sum
-	err = l.tell(ctx, func(t *chain.Tail) error {
+	err = l.tell(ctx, func(t *record.Tail) error {
 		l.announce(t, first)
 		return nil
 	})
@@ -282,9 +281,9 @@ func (l *Log) create(segment string, now time.Time) error {
 }
 
 // tell adds lines to the head.
-func (l *Log) tell(ctx context.Context, add func(*chain.Tail) error) error {
+func (l *Log) tell(ctx context.Context, add func(*record.Tail) error) error {
 	err := l.head.Append(ctx, func(end *journal.Tail) ([]byte, error) {
-		t := chain.TailOf(end.Lines)
+		t := record.TailOf(end.Lines)
 		if end.Size == 0 {
 			t.Add(l.line(kindHead, &firstBody{Format: format}))
 		}
@@ -299,19 +298,19 @@ func (l *Log) tell(ctx context.Context, add func(*chain.Tail) error) error {
 }
 
 // line is a line of the head or the first of a segment.
-func (l *Log) line(kind string, b body) chain.Line {
-	return chain.Line{At: l.o.Now().UTC(), Body: encode(b), Kind: kind}
+func (l *Log) line(kind string, b body) record.Line {
+	return record.Line{At: l.o.Now().UTC(), Body: encode(b), Kind: kind}
 }
 
 // announce adds the lines that begin a segment in the head. The key is repeated if it isn't among the last lines, so that
 // a reader finds it nearby.
-func (l *Log) announce(t *chain.Tail, first cas.Digest) {
+func (l *Log) announce(t *record.Tail, first cas.Digest) {
 	l.tellMachine(t)
 	t.Add(l.line(kindOpen, &openBody{first, l.segment}))
 }
 
 // tellMachine adds the key that signs, and its voucher.
-func (l *Log) tellMachine(t *chain.Tail) {
+func (l *Log) tellMachine(t *record.Tail) {
 	mine := l.line(kindMachine, &machineBody{l.o.Key.Public(), l.o.Voucher})
 	told := false
 	for o := range t.Last() {
@@ -327,7 +326,7 @@ func (l *Log) write(kind, call string, body []byte) (record.Position, error) {
 	if l.err != nil {
 		return record.Position{}, l.err
 	}
-	next := chain.Line{At: l.o.Now().UTC(), Body: body, Call: call, Kind: kind, N: l.last.N + 1, Prev: l.last.Sum}
+	next := record.Line{At: l.o.Now().UTC(), Body: body, Call: call, Kind: kind, N: l.last.N + 1, Prev: l.last.Sum}
 	l.buf = next.Append(l.buf[:0])
 	if len(l.buf) > journal.MaxLine {
 		return record.Position{}, record.Invalid("call", "has %d bytes, more than %d", len(l.buf), journal.MaxLine)
@@ -372,7 +371,7 @@ func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 		return err
 	}
 	body := markBody{Closed: closed, Last: last.Sum, Lines: last.N, Segment: l.segment}
-	err = l.tell(ctx, func(t *chain.Tail) error {
+	err = l.tell(ctx, func(t *record.Tail) error {
 		if !signed {
 			t.Add(l.line(kindMark, &body))
 			return nil
@@ -390,7 +389,7 @@ func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 }
 
 // checkpoint adds a line that the machine signs as it stands behind t.
-func (l *Log) checkpoint(t *chain.Tail, b markBody) error {
+func (l *Log) checkpoint(t *record.Tail, b markBody) error {
 	c := l.line(kindCheckpoint, &b)
 	t.Place(&c)
 	s, err := sign.New(c.Sum, claimOf(b.Segment), l.o.Key, c.At)

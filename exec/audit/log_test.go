@@ -17,8 +17,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/journal"
-	"github.com/rye-build/rye/exec/audit/chain"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -29,7 +28,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 var machineKey, userKey = keytest.Named("machine"), keytest.Named("user")
 
 func testVoucher() []byte {
-	b, err := machine.Vouch(machineKey.Public(), "build-7", userKey, noon)
+	b, err := receipt.Vouch(machineKey.Public(), "build-7", userKey, noon)
 	if err != nil {
 		panic(err)
 	}
@@ -396,7 +395,7 @@ func TestBusy(t *testing.T) {
 	run(t, newLog(t, dir, nil), "a")
 	other := newLog(t, dir, nil)
 	inside, leave := make(chan bool), make(chan bool)
-	go other.tell(context.Background(), func(*chain.Tail) error {
+	go other.tell(context.Background(), func(*record.Tail) error {
 		inside <- true
 		<-leave
 		return nil
@@ -437,7 +436,7 @@ func TestHeadMade(t *testing.T) {
 		for range 3 {
 			readers.Go(func() {
 				for {
-					x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return nil })
+					x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return nil })
 					if err != nil {
 						t.Errorf("round %d: %v", round, err)
 					}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/exec/audit/chain"
+	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -52,7 +52,7 @@ func (p *pruneBody) check() error {
 func pruneClaim() sign.Claim { return sign.Claim{Domain: sign.Audit, Name: "audit:prune"} }
 
 // prune takes a line in that names removed segments. Two processes that prune at once may both name one.
-func (x *index) prune(l *chain.Line, p *pruneBody) error {
+func (x *index) prune(l *record.Line, p *pruneBody) error {
 	for _, name := range p.Segments {
 		s := x.byName[name]
 		if s == nil {
@@ -74,12 +74,12 @@ type Pruned struct {
 	Export   cas.Digest `json:"export"`
 }
 
-func prunedOf(l *chain.Line, p *pruneBody) Pruned {
+func prunedOf(l *record.Line, p *pruneBody) Pruned {
 	before, _ := time.Parse(timeForm, p.Before) // as check has
 	return Pruned{Line: l.N, At: l.At, Before: before, Segments: len(p.Segments), Calls: p.Calls, Lines: p.Lines, Export: p.Export}
 }
 
-func (v *verifier) prune(l *chain.Line, p *pruneBody) error {
+func (v *verifier) prune(l *record.Line, p *pruneBody) error {
 	body := *p
 	body.Sig = ""
 	v.report.Pruned = append(v.report.Pruned, prunedOf(l, p))
@@ -88,7 +88,7 @@ func (v *verifier) prune(l *chain.Line, p *pruneBody) error {
 
 // isPruned reports whether the head names a segment as removed that it didn't when it was read first.
 func isPruned(ctx context.Context, dir, segment string) bool {
-	x, _ := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+	x, _ := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
 	s := x.byName[segment]
 	return s != nil && s.pruned > 0
 }
@@ -114,7 +114,7 @@ type Segment struct {
 // calls and steps. A segment that a process still writes to is none of them. The log must have been verified.
 func Old(ctx context.Context, dir string, before time.Time, visit func(line []byte) error) (*Pruning, error) {
 	p := &Pruning{Before: before.UTC().Truncate(time.Millisecond)}
-	x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+	x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
 	if err != nil {
 		return nil, err
 	}
@@ -179,11 +179,11 @@ func oldSegment(ctx context.Context, dir string, s *segmentState, before time.Ti
 // that died has left of such segments goes too.
 func (l *Log) Prune(ctx context.Context, p *Pruning, export cas.Digest) error {
 	if len(p.Segments) > 0 {
-		if err := l.tell(ctx, func(t *chain.Tail) error { return l.namePruned(t, p, export) }); err != nil {
+		if err := l.tell(ctx, func(t *record.Tail) error { return l.namePruned(t, p, export) }); err != nil {
 			return err
 		}
 	}
-	x, err := readHead(l.o.Dir, noVisitor{}, func(*chain.Line) error { return ctx.Err() })
+	x, err := readHead(l.o.Dir, noVisitor{}, func(*record.Line) error { return ctx.Err() })
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (l *Log) Prune(ctx context.Context, p *Pruning, export cas.Digest) error {
 }
 
 // namePruned adds the lines.
-func (l *Log) namePruned(t *chain.Tail, p *Pruning, export cas.Digest) error {
+func (l *Log) namePruned(t *record.Tail, p *Pruning, export cas.Digest) error {
 	l.tellMachine(t)
 	for some := range slices.Chunk(p.Segments, mostPruned) {
 		b := pruneBody{Before: p.Before.Format(timeForm), Export: export}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -138,7 +137,7 @@ func TestPruneMany(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	l := newLog(t, dir, nil)
 	var p Pruning
-	must(t, l.tell(t.Context(), func(tail *chain.Tail) error {
+	must(t, l.tell(t.Context(), func(tail *record.Tail) error {
 		for i := range mostPruned + 2 {
 			name := fmt.Sprintf("20261120T120000Z-%016x", i)
 			tail.Add(l.line(kindOpen, &openBody{digest(name), name}))
@@ -176,14 +175,14 @@ func TestPruneForged(t *testing.T) {
 	bad := fmt.Sprintf("head, line %d: ", last)
 	for name, c := range map[string]struct {
 		want string
-		edit func(*chain.Line, *pruneBody)
+		edit func(*record.Line, *pruneBody)
 	}{
-		"one more segment": {bad + "invalid checkpoint signature", func(_ *chain.Line, b *pruneBody) {
+		"one more segment": {bad + "invalid checkpoint signature", func(_ *record.Line, b *pruneBody) {
 			b.Segments = append(b.Segments, kept)
 			slices.Sort(b.Segments)
 		}},
-		"another export": {bad + "invalid checkpoint signature", func(_ *chain.Line, b *pruneBody) { b.Export = digest("x") }},
-		"by another machine": {bad + "checkpoint signed by an unknown machine key", func(l *chain.Line, b *pruneBody) {
+		"another export": {bad + "invalid checkpoint signature", func(_ *record.Line, b *pruneBody) { b.Export = digest("x") }},
+		"by another machine": {bad + "checkpoint signed by an unknown machine key", func(l *record.Line, b *pruneBody) {
 			b.Sig = ""
 			bare := *l
 			bare.Body = encode(b)
@@ -191,7 +190,7 @@ func TestPruneForged(t *testing.T) {
 			must(t, err)
 			b.Sig = s.String()
 		}},
-		"as a checkpoint": {bad + "invalid checkpoint signature", func(l *chain.Line, b *pruneBody) {
+		"as a checkpoint": {bad + "invalid checkpoint signature", func(l *record.Line, b *pruneBody) {
 			b.Sig = ""
 			bare := *l
 			bare.Body = encode(b)
@@ -199,17 +198,17 @@ func TestPruneForged(t *testing.T) {
 			must(t, err)
 			b.Sig = s.String()
 		}},
-		"unsigned":      {bad + sign.ErrLine.Error(), func(_ *chain.Line, b *pruneBody) { b.Sig = "" }},
-		"unknown":       {bad + "segment 20200101T000000Z-0123456789abcdef was not opened", func(_ *chain.Line, b *pruneBody) { b.Segments = []string{"20200101T000000Z-0123456789abcdef"} }},
-		"none":          {bad + "invalid line format", func(_ *chain.Line, b *pruneBody) { b.Segments = nil }},
-		"twice":         {bad + "invalid line format", func(_ *chain.Line, b *pruneBody) { b.Segments = append(b.Segments, b.Segments[0]) }},
-		"elsewhere":     {bad + `"../x" is not a segment name`, func(_ *chain.Line, b *pruneBody) { b.Segments = []string{"../x"} }},
-		"no time":       {bad + `invalid time "now"`, func(_ *chain.Line, b *pruneBody) { b.Before = "now" }},
-		"negative":      {bad + "invalid line format", func(_ *chain.Line, b *pruneBody) { b.Calls = -1 }},
-		"no such count": {bad + "invalid line format", func(_ *chain.Line, b *pruneBody) { b.Lines = -1 }},
+		"unsigned":      {bad + sign.ErrLine.Error(), func(_ *record.Line, b *pruneBody) { b.Sig = "" }},
+		"unknown":       {bad + "segment 20200101T000000Z-0123456789abcdef was not opened", func(_ *record.Line, b *pruneBody) { b.Segments = []string{"20200101T000000Z-0123456789abcdef"} }},
+		"none":          {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Segments = nil }},
+		"twice":         {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Segments = append(b.Segments, b.Segments[0]) }},
+		"elsewhere":     {bad + `"../x" is not a segment name`, func(_ *record.Line, b *pruneBody) { b.Segments = []string{"../x"} }},
+		"no time":       {bad + `invalid time "now"`, func(_ *record.Line, b *pruneBody) { b.Before = "now" }},
+		"negative":      {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Calls = -1 }},
+		"no such count": {bad + "invalid line format", func(_ *record.Line, b *pruneBody) { b.Lines = -1 }},
 	} {
 		write(t, headPath(made), good)
-		rechain(t, headPath(made), func(_ int, l *chain.Line) {
+		rechain(t, headPath(made), func(_ int, l *record.Line) {
 			if l.Kind == kindPrune {
 				var b pruneBody
 				must(t, decode(l.Body, &b))
@@ -226,9 +225,9 @@ func TestPruneForged(t *testing.T) {
 	// Nothing goes on in a segment that was removed.
 	write(t, headPath(made), good)
 	gone := p.Segments[0].Name
-	for _, line := range []chain.Line{l.line(kindMark, &markBody{Last: digest("x"), Lines: 9, Segment: gone}), l.line(kindOpen, &openBody{digest("x"), gone})} {
+	for _, line := range []record.Line{l.line(kindMark, &markBody{Last: digest("x"), Lines: 9, Segment: gone}), l.line(kindOpen, &openBody{digest("x"), gone})} {
 		write(t, headPath(made), good)
-		must(t, l.tell(t.Context(), func(tail *chain.Tail) error {
+		must(t, l.tell(t.Context(), func(tail *record.Tail) error {
 			tail.Add(line)
 			return nil
 		}))
@@ -242,7 +241,7 @@ func TestPruneForged(t *testing.T) {
 func TestPrunedMeanwhile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	grown(t, dir)
-	x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return nil })
+	x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return nil })
 	must(t, err)
 	p, _ := old(t, dir, 5)
 	var got []*Record
@@ -405,7 +404,7 @@ func TestPruneSteps(t *testing.T) {
 	run(t, l, "a")
 	must(t, l.Ask(t.Context(), &record.Approval{Ref: "tool:acme/x", Request: "r-1", State: "asked", Principal: "ann", Params: digest("p")}))
 	must(t, l.Close(t.Context()))
-	x, err := readHead(dir, noVisitor{}, func(*chain.Line) error { return nil })
+	x, err := readHead(dir, noVisitor{}, func(*record.Line) error { return nil })
 	must(t, err)
 	p, ids := old(t, dir, 5)
 	if len(p.Segments) != 1 || ids != "a r-1" || p.Segments[0].Calls != 1 {

@@ -15,8 +15,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/exec/audit/chain"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
@@ -24,18 +23,18 @@ import (
 
 // A Report is what Verify found.
 type Report struct {
-	Segments    int64            `json:"segments"`
-	Lines       int64            `json:"lines"` // of segments
-	Calls       int64            `json:"calls"`
-	Unfinished  int64            `json:"unfinished"`           // calls without an end: they run, or their process died
-	Checkpoints int64            `json:"checkpoints"`          // all of them hold, unless there is a problem
-	Tail        int64            `json:"tail"`                 // lines that the head has no mark of: their removal would not be detected
-	Torn        int64            `json:"torn"`                 // journals that end in the middle of a line
-	Head        record.Position  `json:"head"`                 // to be remembered elsewhere, and given to Verify another time
-	Pruned      []Pruned         `json:"pruned,omitempty"`     // segments that were removed, by the signed lines that say so
-	SeenPruned  int64            `json:"seen_pruned,omitzero"` // positions in such segments: they can't be looked at any more
-	Machines    []Machine        `json:"machines"`
-	Problems    []*chain.Problem `json:"problems"` // at most one for each file, sorted
+	Segments    int64             `json:"segments"`
+	Lines       int64             `json:"lines"` // of segments
+	Calls       int64             `json:"calls"`
+	Unfinished  int64             `json:"unfinished"`           // calls without an end: they run, or their process died
+	Checkpoints int64             `json:"checkpoints"`          // all of them hold, unless there is a problem
+	Tail        int64             `json:"tail"`                 // lines that the head has no mark of: their removal would not be detected
+	Torn        int64             `json:"torn"`                 // journals that end in the middle of a line
+	Head        record.Position   `json:"head"`                 // to be remembered elsewhere, and given to Verify another time
+	Pruned      []Pruned          `json:"pruned,omitempty"`     // segments that were removed, by the signed lines that say so
+	SeenPruned  int64             `json:"seen_pruned,omitzero"` // positions in such segments: they can't be looked at any more
+	Machines    []Machine         `json:"machines"`
+	Problems    []*record.Problem `json:"problems"` // at most one for each file, sorted
 }
 
 // A Machine is a key that signed checkpoints.
@@ -58,7 +57,7 @@ const maxProblems = 1000
 // What is wrong with the journals is in the report; the error is for what can't be read, and a *VersionError.
 func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.Position) (*Report, error) {
 	v := &verifier{ctx: ctx, dir: dir, keys: keys, seen: map[string][]record.Position{}, machines: map[key.Fingerprint]*Machine{}}
-	v.report.Machines, v.report.Problems = []Machine{}, []*chain.Problem{}
+	v.report.Machines, v.report.Problems = []Machine{}, []*record.Problem{}
 	for _, p := range seen {
 		v.seen[p.Segment] = append(v.seen[p.Segment], p)
 	}
@@ -78,7 +77,7 @@ func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.P
 	if err := v.segments(x, files); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(v.report.Problems, func(a, b *chain.Problem) int { return strings.Compare(a.File, b.File) })
+	slices.SortFunc(v.report.Problems, func(a, b *record.Problem) int { return strings.Compare(a.File, b.File) })
 	return &v.report, nil
 }
 
@@ -97,7 +96,7 @@ type verifier struct {
 }
 
 // found adds a problem.
-func (v *verifier) found(p *chain.Problem) {
+func (v *verifier) found(p *record.Problem) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.report.Problems) < maxProblems {
@@ -108,14 +107,14 @@ func (v *verifier) found(p *chain.Problem) {
 // head verifies the head.
 func (v *verifier) head() (*index, error) {
 	seen := v.seen[""]
-	var lost *chain.Problem
-	x, err := readHead(v.dir, v, func(l *chain.Line) error {
+	var lost *record.Problem
+	x, err := readHead(v.dir, v, func(l *record.Line) error {
 		if lost == nil {
 			lost = compare(&seen, l, headName)
 		}
 		return v.ctx.Err()
 	})
-	problem, bad := errors.AsType[*chain.Problem](err)
+	problem, bad := errors.AsType[*record.Problem](err)
 	if err != nil && !bad {
 		return nil, err
 	}
@@ -124,10 +123,10 @@ func (v *verifier) head() (*index, error) {
 		return nil, err
 	}
 	if problem == nil && len(seen) > 0 && lost == nil {
-		lost = &chain.Problem{File: headName, Line: x.last.N + 1, Reason: fmt.Sprintf("line %d existed before", seen[0].Line)}
+		lost = &record.Problem{File: headName, Line: x.last.N + 1, Reason: fmt.Sprintf("line %d existed before", seen[0].Line)}
 	}
-	var worst *chain.Problem
-	for _, p := range []*chain.Problem{problem, lost, forged, v.unknown()} {
+	var worst *record.Problem
+	for _, p := range []*record.Problem{problem, lost, forged, v.unknown()} {
 		if p != nil && (worst == nil || p.Line < worst.Line) {
 			worst = p
 		}
@@ -144,16 +143,16 @@ func (v *verifier) head() (*index, error) {
 }
 
 // compare looks at a line that should be one that was seen.
-func compare(seen *[]record.Position, l *chain.Line, file string) *chain.Problem {
+func compare(seen *[]record.Position, l *record.Line, file string) *record.Problem {
 	for ; len(*seen) > 0 && (*seen)[0].Line <= l.N; *seen = (*seen)[1:] {
 		if p := (*seen)[0]; p.Line < l.N || p.Sum != l.Sum {
-			return &chain.Problem{File: file, Line: p.Line, Reason: fmt.Sprintf("replaced: this line was %s before", p.Sum.Short())}
+			return &record.Problem{File: file, Line: p.Line, Reason: fmt.Sprintf("replaced: this line was %s before", p.Sum.Short())}
 		}
 	}
 	return nil
 }
 
-func (v *verifier) machine(_ *chain.Line, m *machineBody) error {
+func (v *verifier) machine(_ *record.Line, m *machineBody) error {
 	f := m.Key.Fingerprint()
 	k := v.machines[f]
 	if k == nil {
@@ -177,14 +176,14 @@ type signature struct {
 	key     key.Public
 }
 
-func (v *verifier) checkpoint(l *chain.Line, m *markBody) error {
+func (v *verifier) checkpoint(l *record.Line, m *markBody) error {
 	body := *m
 	body.Sig = ""
 	return v.sign(l, m.Sig, &body, claimOf(m.Segment))
 }
 
 // sign notes the signature of a line, which is of the line with a body without it.
-func (v *verifier) sign(l *chain.Line, sig string, bare body, claim sign.Claim) error {
+func (v *verifier) sign(l *record.Line, sig string, bare body, claim sign.Claim) error {
 	s, err := sign.ParseLine(sig)
 	if err != nil {
 		return err
@@ -204,7 +203,7 @@ func (v *verifier) sign(l *chain.Line, sig string, bare body, claim sign.Claim) 
 }
 
 // forged returns the first checkpoint whose signature doesn't hold.
-func (v *verifier) forged() (first *chain.Problem, err error) {
+func (v *verifier) forged() (first *record.Problem, err error) {
 	err = cas.Parallel(v.ctx, 0, len(v.signed), func(_ context.Context, i int) error {
 		s := &v.signed[i]
 		if s.line.Digest == s.content && s.line.Tree.IsZero() && s.claim.Holds(s.line, s.key) {
@@ -213,7 +212,7 @@ func (v *verifier) forged() (first *chain.Problem, err error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if first == nil || s.at < first.Line {
-			first = &chain.Problem{File: headName, Line: s.at, Reason: "invalid checkpoint signature"}
+			first = &record.Problem{File: headName, Line: s.at, Reason: "invalid checkpoint signature"}
 		}
 		return nil
 	})
@@ -221,11 +220,11 @@ func (v *verifier) forged() (first *chain.Problem, err error) {
 }
 
 // unknown looks up which key vouches for each machine, and returns the first checkpoint of a machine without one.
-func (v *verifier) unknown() *chain.Problem {
-	var first *chain.Problem
+func (v *verifier) unknown() *record.Problem {
+	var first *record.Problem
 	for _, k := range v.order {
 		for _, b := range k.vouchers {
-			if by, err := machine.Check(b, k.Key, v.keys); err == nil && k.By.IsZero() {
+			if by, err := receipt.CheckVoucher(b, k.Key, v.keys); err == nil && k.By.IsZero() {
 				k.By = by
 			}
 		}
@@ -238,7 +237,7 @@ func (v *verifier) unknown() *chain.Problem {
 		v.report.Machines = append(v.report.Machines, *k)
 		if len(v.keys) > 0 && k.By.IsZero() && (first == nil || k.first < first.Line) {
 			reason := fmt.Sprintf("checkpoint signed by machine %s, which none of the keys vouches for", k.Key.Fingerprint().Short())
-			first = &chain.Problem{File: headName, Line: k.first, Reason: reason}
+			first = &record.Problem{File: headName, Line: k.first, Reason: reason}
 		}
 	}
 	return first
@@ -257,7 +256,7 @@ func (v *verifier) segments(x *index, files []string) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.seen)) {
 			if name != "" && x.byName[name] == nil {
-				v.found(&chain.Problem{File: name, Line: 1, Reason: "this segment existed before, but the head has no record of it"})
+				v.found(&record.Problem{File: name, Line: 1, Reason: "this segment existed before, but the head has no record of it"})
 			}
 		}
 	}
@@ -282,13 +281,13 @@ func (v *verifier) strangers(x *index, files []string) error {
 	if len(goOn) == 0 {
 		return nil
 	}
-	now, err := readHead(v.dir, noVisitor{}, func(*chain.Line) error { return v.ctx.Err() })
-	if _, bad := errors.AsType[*chain.Problem](err); err != nil && !bad {
+	now, err := readHead(v.dir, noVisitor{}, func(*record.Line) error { return v.ctx.Err() })
+	if _, bad := errors.AsType[*record.Problem](err); err != nil && !bad {
 		return err
 	}
 	for _, name := range goOn {
 		if now.byName[name] == nil {
-			v.found(&chain.Problem{File: name, Line: 1, Reason: "the head has no record of this segment"})
+			v.found(&record.Problem{File: name, Line: 1, Reason: "the head has no record of this segment"})
 		}
 	}
 	return nil
@@ -305,7 +304,7 @@ func (v *verifier) goesOn(name string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	r := chain.NewReader(name, f)
+	r := record.NewReader(name, f)
 	if err = r.Next(); err == nil {
 		err = r.Next()
 	}
@@ -330,7 +329,7 @@ func (v *verifier) segment(ctx context.Context, s *segmentState) error {
 	r.Tail += max(0, n.lines-max(s.lines, 1))
 	r.Torn += n.torn
 	v.mu.Unlock()
-	if p, ok := errors.AsType[*chain.Problem](err); ok {
+	if p, ok := errors.AsType[*record.Problem](err); ok {
 		v.found(p)
 		return nil
 	}
@@ -348,7 +347,7 @@ func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []r
 	if errors.Is(err, fs.ErrNotExist) && isPruned(ctx, dir, s.name) {
 		return nil
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return &chain.Problem{File: s.name, Line: 1, Reason: "the segment is missing"}
+		return &record.Problem{File: s.name, Line: 1, Reason: "the segment is missing"}
 	} else if err != nil {
 		return err
 	}
@@ -386,9 +385,9 @@ func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []r
 }
 
 // take takes a line in.
-func (n *counts) take(l *chain.Line, s *segmentState, marks *[]mark) error {
+func (n *counts) take(l *record.Line, s *segmentState, marks *[]mark) error {
 	bad := func(format string, args ...any) error {
-		return &chain.Problem{File: s.name, Line: l.N, Reason: fmt.Sprintf(format, args...)}
+		return &record.Problem{File: s.name, Line: l.N, Reason: fmt.Sprintf(format, args...)}
 	}
 	for ; len(*marks) > 0 && (*marks)[0].lines <= l.N; *marks = (*marks)[1:] {
 		k := (*marks)[0]

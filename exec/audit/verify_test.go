@@ -13,8 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/audit/chain"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
@@ -35,7 +34,7 @@ func twoSegments(t testing.TB) string {
 func lines(b []byte) [][]byte { return slices.Collect(bytes.Lines(b)) }
 
 // problemOf returns the problem of a file, or nil.
-func problemOf(r *Report, file string) *chain.Problem {
+func problemOf(r *Report, file string) *record.Problem {
 	for _, p := range r.Problems {
 		if p.File == file {
 			return p
@@ -191,7 +190,7 @@ func TestSeen(t *testing.T) {
 }
 
 func lineSum(t testing.TB, b []byte) cas.Digest {
-	var l chain.Line
+	var l record.Line
 	if !l.Scan(bytes.TrimSuffix(b, []byte("\n"))) {
 		t.Fatalf("%s", b)
 	}
@@ -199,12 +198,12 @@ func lineSum(t testing.TB, b []byte) cas.Digest {
 }
 
 // rechain writes lines anew after edit has changed some, with sums that fit.
-func rechain(t testing.TB, path string, edit func(i int, l *chain.Line)) {
+func rechain(t testing.TB, path string, edit func(i int, l *record.Line)) {
 	t.Helper()
 	var out []byte
 	var prev cas.Digest
 	for i, b := range lines(read(t, path)) {
-		var l chain.Line
+		var l record.Line
 		if !l.Scan(bytes.TrimSuffix(b, []byte("\n"))) {
 			t.Fatalf("%s", b)
 		}
@@ -222,7 +221,7 @@ func edited(t testing.TB, b []byte, i int) []byte {
 	t.Helper()
 	var out []byte
 	for j, b := range lines(b) {
-		var l chain.Line
+		var l record.Line
 		if !l.Scan(bytes.TrimSuffix(bytes.Clone(b), []byte("\n"))) {
 			t.Fatalf("%s", b)
 		}
@@ -278,7 +277,7 @@ func TestBrokenChain(t *testing.T) {
 func TestMissedMark(t *testing.T) {
 	n := counts{open: map[string]bool{}}
 	marks := []mark{{lines: 3}}
-	err := n.take(&chain.Line{N: 5, Kind: kindBegin, Call: "a"}, &segmentState{name: "s", lines: 3}, &marks)
+	err := n.take(&record.Line{N: 5, Kind: kindBegin, Call: "a"}, &segmentState{name: "s", lines: 3}, &marks)
 	if err == nil || err.Error() != "s, line 5: line 3, recorded in the head, is missing before it" {
 		t.Error(err)
 	}
@@ -287,9 +286,9 @@ func TestMissedMark(t *testing.T) {
 // Who can write the journals and make all sums fit, and lacks the machine's key, is found.
 func TestForged(t *testing.T) {
 	thief := keytest.Named("thief")
-	thiefsVoucher, err := machine.Vouch(thief.Public(), "build-7", thief, noon)
+	thiefsVoucher, err := receipt.Vouch(thief.Public(), "build-7", thief, noon)
 	must(t, err)
-	resign := func(p key.Private, l *chain.Line) {
+	resign := func(p key.Private, l *record.Line) {
 		var m markBody
 		must(t, decode(l.Body, &m))
 		m.Sig = ""
@@ -301,19 +300,19 @@ func TestForged(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, want string
-		edit       func(l *chain.Line)
+		edit       func(l *record.Line)
 	}{
-		{"the voucher taken away", "head, line 4: invalid checkpoint signature", func(l *chain.Line) {
+		{"the voucher taken away", "head, line 4: invalid checkpoint signature", func(l *record.Line) {
 			if l.Kind == kindMachine {
 				l.Body = encode(&machineBody{machineKey.Public(), nil})
 			}
 		}},
-		{"another machine", "head, line 4: checkpoint signed by an unknown machine key", func(l *chain.Line) {
+		{"another machine", "head, line 4: checkpoint signed by an unknown machine key", func(l *record.Line) {
 			if l.Kind == kindMachine {
 				l.Body = encode(&machineBody{thief.Public(), thiefsVoucher})
 			}
 		}},
-		{"another machine signs", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() + ", which none of the keys vouches for", func(l *chain.Line) {
+		{"another machine signs", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() + ", which none of the keys vouches for", func(l *record.Line) {
 			switch l.Kind {
 			case kindMachine:
 				l.Body = encode(&machineBody{thief.Public(), thiefsVoucher})
@@ -321,7 +320,7 @@ func TestForged(t *testing.T) {
 				resign(thief, l)
 			}
 		}},
-		{"another machine signs, with the true one's voucher", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() + ", which none of the keys vouches for", func(l *chain.Line) {
+		{"another machine signs, with the true one's voucher", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() + ", which none of the keys vouches for", func(l *record.Line) {
 			switch l.Kind {
 			case kindMachine:
 				l.Body = encode(&machineBody{thief.Public(), testVoucher()})
@@ -329,12 +328,12 @@ func TestForged(t *testing.T) {
 				resign(thief, l)
 			}
 		}},
-		{"a checkpoint made a mark", "head, line 4: invalid line format", func(l *chain.Line) {
+		{"a checkpoint made a mark", "head, line 4: invalid line format", func(l *record.Line) {
 			if l.Kind == kindCheckpoint {
 				l.Kind = kindMark
 			}
 		}},
-		{"an unsigned checkpoint", "head, line 4: invalid line format", func(l *chain.Line) {
+		{"an unsigned checkpoint", "head, line 4: invalid line format", func(l *record.Line) {
 			if l.Kind == kindCheckpoint {
 				var m markBody
 				must(t, decode(l.Body, &m))
@@ -342,7 +341,7 @@ func TestForged(t *testing.T) {
 				l.Body = encode(&m)
 			}
 		}},
-		{"a bad signature line", "head, line 4: " + sign.ErrLine.Error(), func(l *chain.Line) {
+		{"a bad signature line", "head, line 4: " + sign.ErrLine.Error(), func(l *record.Line) {
 			if l.Kind == kindCheckpoint {
 				var m markBody
 				must(t, decode(l.Body, &m))
@@ -350,30 +349,30 @@ func TestForged(t *testing.T) {
 				l.Body = encode(&m)
 			}
 		}},
-		{"another time", "head, line 4: invalid checkpoint signature", func(l *chain.Line) {
+		{"another time", "head, line 4: invalid checkpoint signature", func(l *record.Line) {
 			l.At = l.At.AddDate(0, 0, 1)
 		}},
-		{"another kind", `head, line 2: unexpected line of kind "note"`, func(l *chain.Line) {
+		{"another kind", `head, line 2: unexpected line of kind "note"`, func(l *record.Line) {
 			if l.Kind == kindMachine {
 				l.Kind = "note"
 			}
 		}},
-		{"more in a body", `head, line 3: invalid line format`, func(l *chain.Line) {
+		{"more in a body", `head, line 3: invalid line format`, func(l *record.Line) {
 			if l.Kind == kindOpen {
 				l.Body = append([]byte(`{"a":1,`), l.Body[1:]...)
 			}
 		}},
-		{"no body", `head, line 3: invalid line format`, func(l *chain.Line) {
+		{"no body", `head, line 3: invalid line format`, func(l *record.Line) {
 			if l.Kind == kindOpen {
 				l.Body = []byte(`{]}`)
 			}
 		}},
-		{"a segment elsewhere", `head, line 3: "../../../../../../../etc/passwd-12" is not a segment name`, func(l *chain.Line) {
+		{"a segment elsewhere", `head, line 3: "../../../../../../../etc/passwd-12" is not a segment name`, func(l *record.Line) {
 			if l.Kind == kindOpen {
 				l.Body = encode(&openBody{cas.Digest{}, "../../../../../../../etc/passwd-12"})
 			}
 		}},
-		{"a first line of another kind", `head, line 1: the first line must be of kind "head"`, func(l *chain.Line) {
+		{"a first line of another kind", `head, line 1: the first line must be of kind "head"`, func(l *record.Line) {
 			if l.Kind == kindHead {
 				l.Kind = kindMachine
 			}
@@ -383,7 +382,7 @@ func TestForged(t *testing.T) {
 		l := newLog(t, dir, nil)
 		run(t, l, "a", "b")
 		must(t, l.Close(t.Context()))
-		rechain(t, headPath(dir), func(_ int, l *chain.Line) { c.edit(l) })
+		rechain(t, headPath(dir), func(_ int, l *record.Line) { c.edit(l) })
 		if p := problemOf(verify(t, dir), headName); p == nil || p.Error() != c.want {
 			t.Errorf("%s: %v", c.name, p)
 		}
@@ -394,39 +393,39 @@ func TestForged(t *testing.T) {
 func TestContradictions(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		edit       func(i int, l *chain.Line, m *markBody)
+		edit       func(i int, l *record.Line, m *markBody)
 	}{
-		{"goes back", "head, line 5: segment S goes back to line 2", func(i int, l *chain.Line, m *markBody) {
+		{"goes back", "head, line 5: segment S goes back to line 2", func(i int, l *record.Line, m *markBody) {
 			if i == 4 {
 				m.Lines = 2
 			}
 		}},
-		{"another line", "head, line 5: segment S goes back to line 3", func(i int, l *chain.Line, m *markBody) {
+		{"another line", "head, line 5: segment S goes back to line 3", func(i int, l *record.Line, m *markBody) {
 			if i == 4 {
 				m.Lines = 3
 			}
 		}},
-		{"of no segment", "head, line 4: segment 20261120T120000Z-0123456789abcdef was not opened", func(i int, l *chain.Line, m *markBody) {
+		{"of no segment", "head, line 4: segment 20261120T120000Z-0123456789abcdef was not opened", func(i int, l *record.Line, m *markBody) {
 			if i == 3 {
 				m.Segment = "20261120T120000Z-0123456789abcdef"
 			}
 		}},
-		{"of no lines", "head, line 4: invalid line count 0", func(i int, l *chain.Line, m *markBody) {
+		{"of no lines", "head, line 4: invalid line count 0", func(i int, l *record.Line, m *markBody) {
 			if i == 3 {
 				m.Lines = 0
 			}
 		}},
-		{"another sum", "S, line 3: differs from the line recorded in the head", func(i int, l *chain.Line, m *markBody) {
+		{"another sum", "S, line 3: differs from the line recorded in the head", func(i int, l *record.Line, m *markBody) {
 			if i == 3 {
 				m.Last[0]++
 			}
 		}},
-		{"another last sum", "S, line 5: differs from the line recorded in the head", func(i int, l *chain.Line, m *markBody) {
+		{"another last sum", "S, line 5: differs from the line recorded in the head", func(i int, l *record.Line, m *markBody) {
 			if i >= 4 {
 				m.Last[31]++
 			}
 		}},
-		{"more lines", "S, line 6: lines are missing: line 5 of the head records 7", func(i int, l *chain.Line, m *markBody) {
+		{"more lines", "S, line 6: lines are missing: line 5 of the head records 7", func(i int, l *record.Line, m *markBody) {
 			if i == 4 {
 				m.Lines = 7
 			}
@@ -438,7 +437,7 @@ func TestContradictions(t *testing.T) {
 		must(t, l.commit(t.Context(), 3))
 		run(t, l, "b")
 		must(t, l.commit(t.Context(), 5))
-		rechain(t, headPath(dir), func(i int, l *chain.Line) {
+		rechain(t, headPath(dir), func(i int, l *record.Line) {
 			if l.Kind == kindMark {
 				var m markBody
 				must(t, decode(l.Body, &m))
@@ -457,19 +456,19 @@ func TestContradictions(t *testing.T) {
 func TestSegmentSense(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		edit       func(i int, l *chain.Line)
+		edit       func(i int, l *record.Line)
 	}{
-		{"twice", `line 3: call "a" begins twice`, func(i int, l *chain.Line) {
+		{"twice", `line 3: call "a" begins twice`, func(i int, l *record.Line) {
 			if i == 2 {
 				l.Kind = kindBegin
 			}
 		}},
-		{"no begin", `line 2: call "a" ends without having begun`, func(i int, l *chain.Line) {
+		{"no begin", `line 2: call "a" ends without having begun`, func(i int, l *record.Line) {
 			if i == 1 {
 				l.Kind = kindEnd
 			}
 		}},
-		{"another kind", `line 2: unexpected line of kind "note"`, func(i int, l *chain.Line) {
+		{"another kind", `line 2: unexpected line of kind "note"`, func(i int, l *record.Line) {
 			if i == 1 {
 				l.Kind = "note"
 			}
@@ -495,7 +494,7 @@ func TestSegmentSense(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	l := newLog(t, dir, nil)
 	run(t, l, "a")
-	rechain(t, segmentsOf(t, dir)[0], func(i int, l *chain.Line) {
+	rechain(t, segmentsOf(t, dir)[0], func(i int, l *record.Line) {
 		if i == 1 {
 			l.Body = []byte(`{"ref":"tool:demo/hi"}`)
 		}
@@ -547,7 +546,7 @@ func TestKeys(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	dir := twoSegments(t)
-	later := func(i int, l *chain.Line) {
+	later := func(i int, l *record.Line) {
 		if i == 0 {
 			l.Body = bytes.Replace(l.Body, []byte(format), []byte("rye audit/2"), 1)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/env"
@@ -127,14 +126,14 @@ func AuditIn(state string) AuditDirs {
 // Open opens the log for calls made by a program such as "rye 2.0.0". It also returns the machine's key, which is made when it
 // is first needed, and the voucher for it, nil if the user's key can't be used without asking.
 func (d AuditDirs) Open(user Keys, program string, now func() time.Time) (*audit.Log, key.Private, []byte, error) {
-	own, err := machine.Key(d.Machine)
+	own, err := receipt.MachineKey(d.Machine)
 	if err != nil {
 		return nil, key.Private{}, nil, err
 	}
-	voucher := machine.Voucher(d.Machine, own.Public())
+	voucher := receipt.Voucher(d.Machine, own.Public())
 	if voucher == nil { // what is in the way, "rye audit vouch" says: calls go on without
 		if u, err := user.Signing(); err == nil {
-			if b, err := machine.Enroll(d.Machine, own.Public(), "", u, now()); err == nil {
+			if b, err := receipt.Enroll(d.Machine, own.Public(), "", u, now()); err == nil {
 				voucher = b
 			}
 		}

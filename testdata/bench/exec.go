@@ -12,7 +12,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit"
-	keys "github.com/rye-build/rye/exec/audit/machine"
+	keys "github.com/rye-build/rye/exec/audit/receipt"
 	kept "github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -165,7 +165,7 @@ func (o *options) doPart(ctx context.Context) error {
 
 // appendCalls writes the beginnings and ends of n calls into the audit log of a state directory.
 func appendCalls(ctx context.Context, dir string, n int) error {
-	own, err := keys.Key(filepath.Join(dir, "machine"))
+	own, err := keys.MachineKey(filepath.Join(dir, "machine"))
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/chain"
+	"github.com/rye-build/rye/exec/audit/record"
 )
 
 type auditExportRun struct {
@@ -25,9 +25,9 @@ type auditExportRun struct {
 }
 
 type auditExportAnswer struct {
-	File     string           `json:"file"`
-	Calls    int64            `json:"calls"`
-	Problems []*chain.Problem `json:"problems"` // where the log isn't as it was written
+	File     string            `json:"file"`
+	Calls    int64             `json:"calls"`
+	Problems []*record.Problem `json:"problems"` // where the log isn't as it was written
 }
 
 func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
@@ -107,7 +107,7 @@ func (c *auditStatsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	}
 	if err != nil {
 		if p := damageOf(err); p != nil {
-			err = damaged([]*chain.Problem{p})
+			err = damaged([]*record.Problem{p})
 		}
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/chain"
+	"github.com/rye-build/rye/exec/audit/record"
 )
 
 type auditListRun struct {
@@ -16,9 +16,9 @@ type auditListRun struct {
 }
 
 type auditListAnswer struct {
-	Calls    []*audit.Record  `json:"calls"`
-	More     bool             `json:"more"`     // there are others, which ended earlier
-	Problems []*chain.Problem `json:"problems"` // where the log isn't as it was written
+	Calls    []*audit.Record   `json:"calls"`
+	More     bool              `json:"more"`     // there are others, which ended earlier
+	Problems []*record.Problem `json:"problems"` // where the log isn't as it was written
 }
 
 func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

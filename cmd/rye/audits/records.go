@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
@@ -139,8 +138,8 @@ func ParseDays(text string) (uint16, error) {
 }
 
 // EachCall visits the calls that a filter takes, and goes on behind what is damaged, which it returns.
-func EachCall(ctx context.Context, dir string, f audit.Filter, visit func(*audit.Record) error) (damage []*chain.Problem, err error) {
-	damage = []*chain.Problem{}
+func EachCall(ctx context.Context, dir string, f audit.Filter, visit func(*audit.Record) error) (damage []*record.Problem, err error) {
+	damage = []*record.Problem{}
 	for r, err := range audit.List(ctx, dir, f) {
 		if err == nil {
 			if err := visit(r); err != nil {
@@ -158,12 +157,12 @@ func EachCall(ctx context.Context, dir string, f audit.Filter, visit func(*audit
 }
 
 // damageOf returns what an error says of a journal, nil if it says something else.
-func damageOf(err error) *chain.Problem {
-	if p, ok := errors.AsType[*chain.Problem](err); ok {
+func damageOf(err error) *record.Problem {
+	if p, ok := errors.AsType[*record.Problem](err); ok {
 		return p
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
-		return &chain.Problem{File: strings.TrimSuffix(filepath.Base(at.Path), ".jsonl"), Line: 1, Reason: "the segment is missing"}
+		return &record.Problem{File: strings.TrimSuffix(filepath.Base(at.Path), ".jsonl"), Line: 1, Reason: "the segment is missing"}
 	}
 	return nil
 }
@@ -172,7 +171,7 @@ func damageOf(err error) *chain.Problem {
 const MostNamed = 10
 
 // damaged says where the log isn't as it was written; nil if there is nothing to say.
-func damaged(problems []*chain.Problem) error {
+func damaged(problems []*record.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
@@ -190,6 +189,6 @@ func damaged(problems []*chain.Problem) error {
 	return f.Asked()
 }
 
-func problemText(p *chain.Problem) string {
+func problemText(p *record.Problem) string {
 	return fmt.Sprintf("%s, line %d: %s", p.File, p.Line, p.Reason)
 }

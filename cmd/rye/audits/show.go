@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 )
 
@@ -23,10 +22,10 @@ type auditShowRun struct {
 }
 
 type auditShowAnswer struct {
-	Call     *audit.Record    `json:"call"`
-	Children []*audit.Record  `json:"children"` // calls that it made, the first of them
-	Made     int64            `json:"made"`     // how many it made
-	Problems []*chain.Problem `json:"problems"` // where the log isn't as it was written
+	Call     *audit.Record     `json:"call"`
+	Children []*audit.Record   `json:"children"` // calls that it made, the first of them
+	Made     int64             `json:"made"`     // how many it made
+	Problems []*record.Problem `json:"problems"` // where the log isn't as it was written
 }
 
 // mostChildren is how many of the calls that a call made are shown.
@@ -76,7 +75,7 @@ func (c *auditShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 }
 
 // find looks for the call. Ids are their makers' choice, so that one may be there twice.
-func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*chain.Problem, error) {
+func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*record.Problem, error) {
 	segment, line, placed := strings.Cut(c.Call, "/")
 	line, _, _ = strings.Cut(line, "/")
 	number, err := strconv.ParseInt(line, 10, 64)

@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 )
 
@@ -35,11 +35,11 @@ func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	own, err := machine.Key(p.Machine)
+	own, err := receipt.MachineKey(p.Machine)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := machine.Enroll(p.Machine, own.Public(), c.Name, user.Private, a.Now()); err != nil {
+	if _, err := receipt.Enroll(p.Machine, own.Public(), c.Name, user.Private, a.Now()); err != nil {
 		return nil, err
 	}
 	return auditVouchAnswer{own.Public().Fingerprint().String(), user.Public().Fingerprint().String(), user.Name}, nil

@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/chain"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/lock/items"
@@ -142,7 +141,7 @@ func statusOf(r *audit.Record) string {
 }
 
 // each visits the calls whose log entries are intact. It returns damage as problems, for rye audit verify to examine.
-func (t *telemetry) each(f audit.Filter, visit func(*audit.Record)) ([]*chain.Problem, error) {
+func (t *telemetry) each(f audit.Filter, visit func(*audit.Record)) ([]*record.Problem, error) {
 	match := f.Match
 	f.Match = func(r *audit.Record) bool { return r.Call.ID != t.self && (match == nil || match(r)) }
 	return audits.EachCall(t.ctx, t.dir, f, func(r *audit.Record) error {
@@ -191,7 +190,7 @@ func (t *telemetry) stats() (any, error) {
 	s.Tools = append([]toolCalls{}, s.Tools[:len(s.Tools)-s.More]...)
 	return struct {
 		callStats
-		Problems []*chain.Problem `json:"problems"`
+		Problems []*record.Problem `json:"problems"`
 	}{s, problems}, err
 }
 

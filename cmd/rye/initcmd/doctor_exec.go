@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/key"
@@ -130,7 +130,7 @@ func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
 	}
 	unvouched := paths.Finding{Status: paths.StatusWarn, Hint: "rye audit vouch",
 		Detail: fmt.Sprintf("no key of yours has signed this machine's, %s, so others can't verify its calls with your public key", paths.Short(own.Public.Fingerprint().String()))}
-	voucher := machine.Voucher(p.Machine, own.Public)
+	voucher := receipt.Voucher(p.Machine, own.Public)
 	if voucher == nil {
 		return unvouched
 	}
@@ -138,7 +138,7 @@ func checkAudit(ctx context.Context, a *cli.App) paths.Finding {
 	if err != nil {
 		return paths.Bad(paths.StatusFail, err)
 	}
-	by, err := machine.Check(voucher, own.Public, audits.PublicKeys(keys))
+	by, err := receipt.CheckVoucher(voucher, own.Public, audits.PublicKeys(keys))
 	if err != nil {
 		return unvouched
 	}

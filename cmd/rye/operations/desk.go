@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/ledger"
@@ -42,11 +42,11 @@ func kernel(a *cli.App) (*exec.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := machine.Key(p.Machine)
+	own, err := receipt.MachineKey(p.Machine)
 	if err != nil {
 		return nil, err
 	}
-	return &exec.Kernel{Machine: own, Voucher: machine.Voucher(p.Machine, own.Public())}, nil
+	return &exec.Kernel{Machine: own, Voucher: receipt.Voucher(p.Machine, own.Public())}, nil
 }
 
 func desk(a *cli.App, rows roster.Registry, money ledger.Ledger, root string) *operate.Desk {

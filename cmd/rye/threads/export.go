@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/export"
 	"github.com/rye-build/rye/exec/thread/transcript/recording"
@@ -160,10 +160,10 @@ func (c *exportRun) options(ctx context.Context, a *cli.App, s *source) (*export
 	}
 	o := &export.Options{Now: a.Now(), Check: transcript.Check{Keys: audits.PublicKeys(keys), Thread: s.thread,
 		Unfinished: c.Unfinished}}
-	if o.Key, err = machine.Key(p.Machine); err != nil {
+	if o.Key, err = receipt.MachineKey(p.Machine); err != nil {
 		return nil, err
 	}
-	o.Voucher = machine.Voucher(p.Machine, o.Key.Public())
+	o.Voucher = receipt.Voucher(p.Machine, o.Key.Public())
 	o.Lock, err = c.lock(a, s)
 	return o, err
 }

@@ -25,4 +25,21 @@
 //
 // Verify needs the receipt and a public key: the machine's, or that of a user who vouches for it, since the voucher is
 // inside. It takes what New writes, byte by byte, and nothing else.
+//
+// # The machine's key
+//
+// Checkpoints of the audit log and receipts are made without a person to give a passphrase. So each machine has,
+// for each user, a key without one, in a directory of its own (package key) under the name "machine". It is named in
+// no policy, and what it signs counts only if a user vouches for it: the user's key signs a statement about it once,
+//
+//	{
+//	  "_type": "https://in-toto.io/Statement/v1",
+//	  "subject": [{"name": "build-7", "digest": {"blake3": "6c31…"}}],
+//	  "predicateType": "https://github.com/rye-build/rye/machine/v1",
+//	  "predicate": {"at": "2026-11-20T12:00:00Z", "key": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+//	}
+//
+// in a DSSE envelope (package attest): the voucher, which travels in every receipt and in the log. The subject's
+// digest is the key's fingerprint, its name is what people call the machine. Who holds the user's public key, or the
+// machine's, can check what the machine signed, with nothing else.
 package receipt

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -53,7 +52,7 @@ func invalid(err error) error {
 
 func bad(format string, args ...any) error { return invalid(fmt.Errorf(format, args...)) }
 
-// New returns a receipt, signed by a machine. The voucher is what machine.Vouch returned, or nil.
+// New returns a receipt, signed by a machine. The voucher is what Vouch returned, or nil.
 func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
 	if p.IsZero() {
 		return nil, bad("no signing key")
@@ -93,7 +92,7 @@ func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
 	}
 	var unknown error
 	if voucher != nil {
-		r.By, unknown = machine.Check(voucher, r.Machine, keys)
+		r.By, unknown = CheckVoucher(voucher, r.Machine, keys)
 	}
 	switch {
 	case !r.By.IsZero():

@@ -13,7 +13,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
-	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -35,7 +34,7 @@ func public(keys ...key.Private) (out []key.Public) {
 
 func voucher(t testing.TB) []byte {
 	t.Helper()
-	b, err := machine.Vouch(machineKey.Public(), "build-7", userKey, noon)
+	b, err := Vouch(machineKey.Public(), "build-7", userKey, noon)
 	must(t, err)
 	return b
 }

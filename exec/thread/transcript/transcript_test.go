@@ -14,7 +14,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/goldentest"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -46,7 +46,7 @@ func options() Options { return Options{Key: own, Now: clock()} }
 
 func voucherOf(t testing.TB, k key.Private) []byte {
 	t.Helper()
-	b, err := machine.Vouch(k.Public(), "build-7", user, noon)
+	b, err := receipt.Vouch(k.Public(), "build-7", user, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

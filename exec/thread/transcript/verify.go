@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -233,7 +233,7 @@ func (v *verifier) machine(k key.Public) (*Machine, error) {
 	m := &Machine{Key: k, By: k}
 	var err error
 	for _, b := range append([][]byte{v.voucher}, v.Vouchers...) {
-		if m.By, err = machine.Check(b, k, v.Keys); err == nil {
+		if m.By, err = receipt.CheckVoucher(b, k, v.Keys); err == nil {
 			break
 		}
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
@@ -228,7 +228,7 @@ func (r *Report) signer(h *archive.Head, voucher []byte, keys []key.Public) erro
 	var counts []key.Public
 	by := map[key.Public]key.Public{}
 	for _, k := range h.Keys {
-		if user, err := machine.Check(voucher, k.Public, keys); err == nil {
+		if user, err := receipt.CheckVoucher(voucher, k.Public, keys); err == nil {
 			by[k.Public], counts = user, append(counts, k.Public)
 		}
 	}

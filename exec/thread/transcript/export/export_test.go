@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
@@ -68,7 +68,7 @@ func write(t testing.TB, large, locked, ended bool) string {
 
 func voucher(t testing.TB, k key.Private) []byte {
 	t.Helper()
-	b, err := machine.Vouch(k.Public(), "build-7", user, noon)
+	b, err := receipt.Vouch(k.Public(), "build-7", user, noon)
 	must(t, err)
 	return b
 }

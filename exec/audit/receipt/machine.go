@@ -1,20 +1,4 @@
-// Package machine keeps this machine's key and the voucher that a user's key signed for it.
-//
-// Checkpoints of the audit log and receipts are made without a person to give a passphrase. So each machine has,
-// for each user, a key without one, in a directory of its own (package key) under the name "machine". It is named in
-// no policy, and what it signs counts only if a user vouches for it: the user's key signs a statement about it once,
-//
-//	{
-//	  "_type": "https://in-toto.io/Statement/v1",
-//	  "subject": [{"name": "build-7", "digest": {"blake3": "6c31…"}}],
-//	  "predicateType": "https://github.com/rye-build/rye/machine/v1",
-//	  "predicate": {"at": "2026-11-20T12:00:00Z", "key": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
-//	}
-//
-// in a DSSE envelope (package attest): the voucher, which travels in every receipt and in the log. The subject's
-// digest is the key's fingerprint, its name is what people call the machine. Who holds the user's public key, or the
-// machine's, can check what the machine signed, with nothing else.
-package machine
+package receipt
 
 import (
 	"bytes"
@@ -35,13 +19,13 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// PredicateType is what a voucher is called.
-const PredicateType = "https://github.com/rye-build/rye/machine/v1"
+// MachinePredicateType is what a voucher is called.
+const MachinePredicateType = "https://github.com/rye-build/rye/machine/v1"
 
 const keyName = "machine"
 
-// Key returns the machine's key from a directory, and makes it there if there is none.
-func Key(dir string) (key.Private, error) {
+// MachineKey returns the machine's key from a directory, and makes it there if there is none.
+func MachineKey(dir string) (key.Private, error) {
 	d := key.OpenDir(dir)
 	p, err := d.Private(keyName, nil)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -57,18 +41,18 @@ func Key(dir string) (key.Private, error) {
 	return d.Private(keyName, nil)
 }
 
-func invalid(format string, args ...any) error {
+func invalidVoucher(format string, args ...any) error {
 	return fault.New(fault.Parsing, "voucher: "+format, args...)
 }
 
 // Vouch returns a statement, signed by a user, that a machine signs for them. The name is only shown to people.
 func Vouch(machine key.Public, name string, user key.Private, now time.Time) ([]byte, error) {
 	if machine.IsZero() {
-		return nil, invalid("no key given")
+		return nil, invalidVoucher("no key given")
 	}
 	s := attest.Statement{
 		Subjects:      []attest.Subject{{Name: name, Digests: digests(machine)}},
-		PredicateType: PredicateType,
+		PredicateType: MachinePredicateType,
 		Predicate:     predicateOf(machine, now),
 	}
 	payload, err := s.Append(nil)
@@ -86,11 +70,11 @@ func Vouch(machine key.Public, name string, user key.Private, now time.Time) ([]
 }
 
 func predicateOf(machine key.Public, at time.Time) []byte {
-	b, _ := jcs.Append(nil, map[string]any{"at": at.UTC().Format(timeForm), "key": machine.String()})
+	b, _ := jcs.Append(nil, map[string]any{"at": at.UTC().Format(voucherTimeForm), "key": machine.String()})
 	return b
 }
 
-const timeForm = "2006-01-02T15:04:05Z"
+const voucherTimeForm = "2006-01-02T15:04:05Z"
 
 func digests(p key.Public) attest.Digests {
 	return attest.DigestsOf(cas.Digest(p.Fingerprint()))
@@ -130,7 +114,7 @@ func Voucher(dir string, machine key.Public) []byte {
 	}
 	_, payload := e.Unverified()
 	s, err := attest.ParseStatement(payload)
-	if err != nil || s.PredicateType != PredicateType || s.About(digests(machine)) != nil {
+	if err != nil || s.PredicateType != MachinePredicateType || s.About(digests(machine)) != nil {
 		return nil
 	}
 	// The log and receipts hold vouchers in their canonical form.
@@ -140,10 +124,10 @@ func Voucher(dir string, machine key.Public) []byte {
 	return b
 }
 
-// Check returns which of the users' keys vouches for a machine. A voucher for another machine is a
+// CheckVoucher returns which of the users' keys vouches for a machine. A voucher for another machine is a
 // *attest.SubjectError, one that none of them signed a *attest.ThresholdError.
-func Check(voucher []byte, machine key.Public, users []key.Public) (key.Public, error) {
-	s, signers, err := attest.VerifyStatement(voucher, users, 1, PredicateType, digests(machine))
+func CheckVoucher(voucher []byte, machine key.Public, users []key.Public) (key.Public, error) {
+	s, signers, err := attest.VerifyStatement(voucher, users, 1, MachinePredicateType, digests(machine))
 	if err != nil {
 		return key.Public{}, err
 	}
@@ -152,13 +136,13 @@ func Check(voucher []byte, machine key.Public, users []key.Public) (key.Public, 
 		Key key.Public `json:"key"`
 	}
 	if err := json.Unmarshal(s.Predicate, &p); err != nil {
-		return key.Public{}, invalid("invalid predicate: %v", err)
+		return key.Public{}, invalidVoucher("invalid predicate: %v", err)
 	}
 	if !bytes.Equal(predicateOf(p.Key, p.At), s.Predicate) {
-		return key.Public{}, invalid("the predicate is not in canonical form")
+		return key.Public{}, invalidVoucher("the predicate is not in canonical form")
 	}
 	if p.Key != machine {
-		return key.Public{}, invalid("the key is %s, the subject is %s", p.Key, machine)
+		return key.Public{}, invalidVoucher("the key is %s, the subject is %s", p.Key, machine)
 	}
 	return signers[0], nil
 }

@@ -1,4 +1,4 @@
-package chain
+package record
 
 import (
 	"bytes"
@@ -7,9 +7,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 )
-
-// timeForm is the one form of a moment: milliseconds, in UTC.
-const timeForm = "2006-01-02T15:04:05.000Z"
 
 // A Line is one line of a journal.
 type Line struct {

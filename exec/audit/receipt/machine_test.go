@@ -1,4 +1,4 @@
-package machine
+package receipt
 
 import (
 	"bytes"
@@ -19,9 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
-
-var machineKey, userKey = keytest.Named("machine"), keytest.Named("user")
+var voucherNoon = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
 
 func users(keys ...key.Private) (out []key.Public) {
 	for _, k := range keys {
@@ -38,7 +36,7 @@ func TestKey(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			p, err := Key(dir)
+			p, err := MachineKey(dir)
 			if err != nil {
 				t.Error(err)
 			}
@@ -48,7 +46,7 @@ func TestKey(t *testing.T) {
 		})
 	}
 	group.Wait()
-	p, err := Key(dir)
+	p, err := MachineKey(dir)
 	if err != nil || len(found) != 1 || !found[p.Public()] {
 		t.Error(len(found), "keys", err)
 	}
@@ -56,35 +54,35 @@ func TestKey(t *testing.T) {
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := Key(blocked); err == nil || !p.IsZero() {
+	if p, err := MachineKey(blocked); err == nil || !p.IsZero() {
 		t.Error("a key in a file")
 	}
 }
 
 func TestVoucher(t *testing.T) {
-	b, err := Vouch(machineKey.Public(), "build-7", userKey, noon)
+	b, err := Vouch(machineKey.Public(), "build-7", userKey, voucherNoon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	goldentest.File(t, "testdata/voucher.json", b)
 	stranger := keytest.Named("stranger")
-	if by, err := Check(b, machineKey.Public(), users(stranger, userKey)); err != nil || by != userKey.Public() {
+	if by, err := CheckVoucher(b, machineKey.Public(), users(stranger, userKey)); err != nil || by != userKey.Public() {
 		t.Error(by, err)
 	}
-	if _, err := Check(b, machineKey.Public(), users(stranger)); fault.CodeOf(err) != fault.BelowThreshold {
+	if _, err := CheckVoucher(b, machineKey.Public(), users(stranger)); fault.CodeOf(err) != fault.BelowThreshold {
 		t.Error(err)
 	}
-	if _, err := Check(b, machineKey.Public(), nil); err == nil {
+	if _, err := CheckVoucher(b, machineKey.Public(), nil); err == nil {
 		t.Error("accepted without any trusted key")
 	}
-	if _, err := Check(b, stranger.Public(), users(userKey)); fault.CodeOf(err) != fault.Integrity {
+	if _, err := CheckVoucher(b, stranger.Public(), users(userKey)); fault.CodeOf(err) != fault.Integrity {
 		t.Error(err)
 	}
-	// A changed byte is never accepted; a changed signature is reported as invalid.
+	// A changed byte is never accepted; a changed signature is reported as invalidVoucher.
 	for i := range b {
 		c := bytes.Clone(b)
 		c[i] ^= 4
-		if _, err := Check(c, machineKey.Public(), users(userKey)); err == nil {
+		if _, err := CheckVoucher(c, machineKey.Public(), users(userKey)); err == nil {
 			t.Errorf("byte %d", i)
 		}
 	}
@@ -92,16 +90,16 @@ func TestVoucher(t *testing.T) {
 	c := bytes.Clone(b)
 	c[i] = 'A' + (c[i]-'A'+1)%26
 	var invalid *sign.SignatureInvalidError
-	if _, err := Check(c, machineKey.Public(), users(userKey)); !errors.As(err, &invalid) {
+	if _, err := CheckVoucher(c, machineKey.Public(), users(userKey)); !errors.As(err, &invalid) {
 		t.Error(err)
 	}
-	if _, err := Vouch(key.Public{}, "x", userKey, noon); err == nil || err.Error() != "voucher: no key given" {
+	if _, err := Vouch(key.Public{}, "x", userKey, voucherNoon); err == nil || err.Error() != "voucher: no key given" {
 		t.Error(err)
 	}
-	if _, err := Vouch(machineKey.Public(), "x", key.Private{}, noon); err == nil {
+	if _, err := Vouch(machineKey.Public(), "x", key.Private{}, voucherNoon); err == nil {
 		t.Error("signed without a key")
 	}
-	if _, err := Vouch(machineKey.Public(), "\xff", userKey, noon); err == nil {
+	if _, err := Vouch(machineKey.Public(), "\xff", userKey, voucherNoon); err == nil {
 		t.Error("a name that is no text")
 	}
 }
@@ -123,7 +121,7 @@ func TestPredicate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := attest.Statement{Subjects: []attest.Subject{{Digests: digests(machineKey.Public())}}, PredicateType: PredicateType, Predicate: predicate}
+		s := attest.Statement{Subjects: []attest.Subject{{Digests: digests(machineKey.Public())}}, PredicateType: MachinePredicateType, Predicate: predicate}
 		payload, err := s.Append(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +137,7 @@ func TestPredicate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Check(b, machineKey.Public(), users(userKey)); err == nil || fault.CodeOf(err) != fault.Parsing || !strings.HasPrefix(err.Error(), c.want) {
+		if _, err := CheckVoucher(b, machineKey.Public(), users(userKey)); err == nil || fault.CodeOf(err) != fault.Parsing || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
@@ -163,7 +161,7 @@ func TestEnroll(t *testing.T) {
 	if err != nil || string(Voucher(dir, own)) != string(good) {
 		t.Fatal(err)
 	}
-	if by, err := Check(good, own, []key.Public{user.Public()}); err != nil || by != user.Public() {
+	if by, err := CheckVoucher(good, own, []key.Public{user.Public()}); err != nil || by != user.Public() {
 		t.Error(by, err)
 	}
 	other, err := Vouch(keytest.Seeded(7).Public(), "x", user, time.Now())
