@@ -12,7 +12,6 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
-	"github.com/rye-build/rye/bundle/mention"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 )
@@ -197,7 +196,7 @@ func (n *inspection) item(f *manifest.File, it *ai.Item) {
 	n.mention(&r.Secrets, f.Path, s.Secrets...)
 	n.mention(&r.Capabilities, f.Path, s.Capabilities...)
 	if m.Knowledge == nil {
-		n.mention(&r.Runs, f.Path, mention.Fields(m.Fields)...)
+		n.mention(&r.Runs, f.Path, mentionedFields(m.Fields)...)
 		n.speaks(f.Path, "", m.Fields)
 	}
 	n.mu.Lock()
@@ -243,7 +242,7 @@ func (n *inspection) speaks(path, field string, v *value.Value) {
 	if v.Kind != value.Text {
 		return
 	}
-	hosts, places := mention.In(v.Text)
+	hosts, places := mentioned(v.Text)
 	n.mention(&n.result.Hosts, path, hosts...)
 	n.mention(&n.result.Places, path, places...)
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/bundle/folders"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
@@ -22,7 +21,7 @@ import (
 // A dirLook looks at a directory.
 type dirLook struct {
 	fs     fs.FS
-	in     *folders.Open
+	in     *openFolders
 	home   string // the directory of the manifest, where evidence stands
 	modes  bool   // whether files here can be executable or not
 	bundle *Bundle

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/rye-build/rye/bundle/parts"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/attest"
@@ -18,9 +17,7 @@ import (
 
 // The media types of evidence that can be required.
 const (
-	TypeCycloneDX = parts.TypeCycloneDX
-	TypeSPDX      = parts.TypeSPDX
-	TypeEnvelope  = "application/vnd.dsse.envelope.v1+json" // provenance is in one
+	TypeEnvelope = "application/vnd.dsse.envelope.v1+json" // provenance is in one
 )
 
 // ProvenanceType is the predicate of statements that say how a bundle was made.
@@ -49,7 +46,7 @@ func (v *verification) evidence(ctx context.Context) error {
 			}
 		}
 		if v.asksParts(&e) {
-			err = parts.About(e.Type, b, v.look.bundle.Subject)
+			err = aboutSubject(e.Type, b, v.look.bundle.Subject)
 			if a.parts = err == nil; err != nil {
 				why[SBOM] = append(why[SBOM], fmt.Errorf("%+q: %w", e.Name, err))
 			}
@@ -96,7 +93,7 @@ var errRequire = errors.New("unknown evidence: expected sbom or provenance")
 
 // asksParts reports whether a list of parts has to be understood, because one is required.
 func (v *verification) asksParts(e *manifest.Evidence) bool {
-	return parts.Is(e.Type) && e.Size <= manifest.MaxListBytes && slices.Contains(v.options.Require, SBOM)
+	return isSBOM(e.Type) && e.Size <= manifest.MaxListBytes && slices.Contains(v.options.Require, SBOM)
 }
 
 // proof reads one file of evidence; of those that needn't be understood nothing is kept.

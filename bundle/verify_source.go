@@ -12,7 +12,6 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/bundle/folders"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 )
@@ -214,7 +213,7 @@ func (d inDir) look(ctx context.Context, _ *VerifyOptions, use func(*look) error
 		return err
 	}
 	defer space.Close()
-	s := &dirLook{fs: space.FS, in: folders.In(space), home: path.Dir(at), modes: runtime.GOOS != "windows"}
+	s := &dirLook{fs: space.FS, in: foldersOf(space), home: path.Dir(at), modes: runtime.GOOS != "windows"}
 	defer s.in.Close()
 	l := &look{getter: s, check: s.check, extra: s.extra}
 	f, err := s.fs.Open(at)

@@ -1,5 +1,4 @@
-// Package parts tells which bundle a list of parts (SBOM) describes.
-package parts
+package bundle
 
 import (
 	"encoding/json"
@@ -19,8 +18,8 @@ const (
 
 var errOtherParts = errors.New("the SBOM describes another bundle: its digest is not that of this manifest without evidence")
 
-// Is reports whether a media type is that of a list of parts.
-func Is(mediaType string) bool { return mediaType == TypeCycloneDX || mediaType == TypeSPDX }
+// isSBOM reports whether a media type is that of a list of parts.
+func isSBOM(mediaType string) bool { return mediaType == TypeCycloneDX || mediaType == TypeSPDX }
 
 // A hashOf is a digest as CycloneDX and SPDX have it.
 type hashOf struct {
@@ -35,9 +34,9 @@ func (h hashOf) is(d cas.Digest) bool {
 	return h.CycloneDX == "BLAKE3" && h.Content == hex || h.SPDX == "BLAKE3" && h.Value == hex
 }
 
-// About returns an error unless a list of parts describes the bundle whose manifest without evidence has a digest. What
+// aboutSubject returns an error unless a list of parts describes the bundle whose manifest without evidence has a digest. What
 // else is in the list may come from other programs.
-func About(mediaType string, text []byte, subject cas.Digest) error {
+func aboutSubject(mediaType string, text []byte, subject cas.Digest) error {
 	var list struct {
 		Metadata struct {
 			Component struct {

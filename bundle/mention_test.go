@@ -1,4 +1,4 @@
-package mention
+package bundle
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ func TestIn(t *testing.T) {
 		{"<step>run</step > and </x.y:z>", nil, nil},
 		{"//comment a/b ./here", nil, nil},
 	} {
-		if hosts, places := In(c.text); !slices.Equal(hosts, c.hosts) || !slices.Equal(places, c.places) {
+		if hosts, places := mentioned(c.text); !slices.Equal(hosts, c.hosts) || !slices.Equal(places, c.places) {
 			t.Errorf("%q: %q, %q", c.text, hosts, places)
 		}
 	}

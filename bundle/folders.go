@@ -1,5 +1,4 @@
-// Package folders keeps directories open in which files of a bundle are looked at.
-package folders
+package bundle
 
 import (
 	"errors"
@@ -11,10 +10,10 @@ import (
 	"github.com/rye-build/rye/ai"
 )
 
-// Open are the directories of a space in which files are being looked at. The files of a manifest are sorted, so that one file
+// openFolders are the directories of a space in which files are being looked at. The files of a manifest are sorted, so that one file
 // is mostly where the last one was: some directories stay open, and the way to a file, on which each step is looked at,
 // isn't gone for each of them. Many goroutines may use them.
-type Open struct {
+type openFolders struct {
 	space *ai.Space
 
 	mu     sync.Mutex
@@ -22,8 +21,8 @@ type Open struct {
 	recent []string // the paths of those that are open, in the order in which they were opened
 }
 
-// In returns the directories of a space, none of them open.
-func In(space *ai.Space) *Open { return &Open{space: space} }
+// foldersOf returns the directories of a space, none of them open.
+func foldersOf(space *ai.Space) *openFolders { return &openFolders{space: space} }
 
 type folder struct {
 	space *ai.Space
@@ -35,7 +34,7 @@ type folder struct {
 const maxFolders = 16
 
 // At calls use with the directory in which a file should be, and its name there.
-func (o *Open) At(name string, use func(dir fs.FS, base string) error) error {
+func (o *openFolders) At(name string, use func(dir fs.FS, base string) error) error {
 	dir := path.Dir(name)
 	if dir == "." {
 		return use(o.space.FS, name)
@@ -51,7 +50,7 @@ func (o *Open) At(name string, use func(dir fs.FS, base string) error) error {
 	return err
 }
 
-func (o *Open) enter(dir string) (*folder, error) {
+func (o *openFolders) enter(dir string) (*folder, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := o.open[dir]
@@ -74,7 +73,7 @@ func (o *Open) enter(dir string) (*folder, error) {
 	return f, nil
 }
 
-func (o *Open) leave(f *folder) {
+func (o *openFolders) leave(f *folder) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if f.users--; f.users == 0 && f.left {
@@ -83,7 +82,7 @@ func (o *Open) leave(f *folder) {
 }
 
 // forget closes a directory once it is unused.
-func (o *Open) forget(dir string) {
+func (o *openFolders) forget(dir string) {
 	f := o.open[dir]
 	delete(o.open, dir)
 	if f.left = true; f.users == 0 {
@@ -92,7 +91,7 @@ func (o *Open) forget(dir string) {
 }
 
 // Close closes all that are unused.
-func (o *Open) Close() {
+func (o *openFolders) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, dir := range o.recent {
@@ -102,7 +101,7 @@ func (o *Open) Close() {
 }
 
 // Read reads a file, and its mode, into memory that is lent. A file for which that isn't enough has to be opened.
-func (o *Open) Read(name string, into []byte) (b []byte, mode fs.FileMode, err error) {
+func (o *openFolders) Read(name string, into []byte) (b []byte, mode fs.FileMode, err error) {
 	err = o.At(name, func(dir fs.FS, base string) error {
 		whole, ok := dir.(interface {
 			ReadInto(name string, into []byte, most int64) ([]byte, fs.FileMode, error)
@@ -117,7 +116,7 @@ func (o *Open) Read(name string, into []byte) (b []byte, mode fs.FileMode, err e
 }
 
 // Names lists a directory, without a question about each file where that can be.
-func (o *Open) Names(dir string) (names []string, err error) {
+func (o *openFolders) Names(dir string) (names []string, err error) {
 	if fast, ok := o.space.FS.(interface {
 		Names(string) ([]string, error)
 	}); ok {

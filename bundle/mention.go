@@ -1,5 +1,4 @@
-// Package mention finds hosts and paths in the text of an item, for people who look at a bundle before they trust it.
-package mention
+package bundle
 
 import (
 	"net/url"
@@ -8,8 +7,8 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// In returns the hosts of URLs in text, and the paths in it that lead out of the bundle.
-func In(text string) (hosts, places []string) {
+// mentioned returns the hosts of URLs in text, and the paths in it that lead out of the bundle.
+func mentioned(text string) (hosts, places []string) {
 	for _, word := range strings.FieldsFunc(withoutTags(text), func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'<>()`,;", c) }) {
 		if host := hostOf(word); host != "" {
 			hosts = append(hosts, host)

@@ -1,4 +1,4 @@
-package mention
+package bundle
 
 import (
 	"slices"
@@ -41,7 +41,7 @@ long: {command: x}
 		"config.nodes.one.item_id: acme/x", "config.url: https://a.example", "config.headers.X-Key: 1", "env_config.interpreter.binary: bash",
 		"env_config.interpreter.fallback: /bin/bash", "env_config.env.PATH: /x", "hooks[0].event: error", "hooks[0].when.path: a", "hooks[0].action: run",
 		"hooks[0].params.text[0]: hi", "resilience.retry.max_attempts: 3", "resilience.retry.checks[0].shell: rm -rf /", "answer: shape", "infra_hooks[0].id: x"}
-	if got := Fields(v); !slices.Equal(got, want) {
+	if got := mentionedFields(v); !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
 	if got := cut(strings.Repeat("ä", 300)); got != strings.Repeat("ä", longest)+"…" {

@@ -1,4 +1,4 @@
-package mention
+package bundle
 
 import (
 	"slices"
@@ -14,13 +14,13 @@ var sections = []string{"config", "env_config", "answer", "retry", "checks", "re
 // whole are those in which every part counts, as in hooks: a condition and a parameter decide what is executed, too.
 var whole = []string{"answer", "retry", "checks"}
 
-// words are the names under which a section says what is started, or what is sent where.
-var words = []string{"command", "commands", "cmd", "args", "env", "cwd", "url", "endpoint", "headers", "body", "script", "shell", "run", "exec", "execute",
+// mentionWords are the names under which a section says what is started, or what is sent where.
+var mentionWords = []string{"command", "commands", "cmd", "args", "env", "cwd", "url", "endpoint", "headers", "body", "script", "shell", "run", "exec", "execute",
 	"binary", "fallback", "entrypoint", "function", "action", "actions", "tool", "item_id", "directive", "hooks", "checks", "check", "retry", "when", "input_data"}
 
-// Fields returns what an item executes, or sends, by the fields of its file: "config.command: node", each with its place and
+// mentionedFields returns what an item executes, or sends, by the fields of its file: "config.command: node", each with its place and
 // value, in the order of the file. What is longer than a line is cut.
-func Fields(fields *value.Value) []string {
+func mentionedFields(fields *value.Value) []string {
 	var all []string
 	for i := range fields.Map {
 		e := &fields.Map[i]
@@ -32,7 +32,7 @@ func Fields(fields *value.Value) []string {
 	return all
 }
 
-// walk adds the scalars of a value; only those below one of the words unless all count.
+// walk adds the scalars of a value; only those below one of the mentionWords unless all count.
 func walk(all []string, at string, v *value.Value, counts bool) []string {
 	if v.IsNull() {
 		return all
@@ -42,7 +42,7 @@ func walk(all []string, at string, v *value.Value, counts bool) []string {
 	}
 	for i := range v.Map {
 		e := &v.Map[i]
-		all = walk(all, at+"."+e.Key, e.Value, counts || slices.Contains(words, strings.ToLower(e.Key)))
+		all = walk(all, at+"."+e.Key, e.Value, counts || slices.Contains(mentionWords, strings.ToLower(e.Key)))
 	}
 	if counts && v.Kind != value.List && v.Kind != value.Map && v.Text != "" {
 		all = append(all, at+": "+cut(v.Text))
