@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/reply"
-	"github.com/rye-build/rye/exec/thread/transcript/schema"
+	"github.com/rye-build/rye/exec/thread/transcript"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
@@ -73,7 +73,7 @@ func fileSchemas() []schemaLine {
 		{recipe.File, json.RawMessage(recipe.Schema())},
 		{trust.File, json.RawMessage(policy.Schema())},
 		{workspace.MarkerFile, json.RawMessage(ryeyaml.Schema())},
-		{"transcript", json.RawMessage(schema.Text())},
+		{"transcript", json.RawMessage(transcript.SchemaText())},
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/exec/thread/transcript/spend"
 )
 
 type costRun struct {
@@ -27,20 +26,20 @@ type costRun struct {
 
 // costs is what threads have cost.
 type costs struct {
-	By    []string    `json:"by"`
-	Rows  []spend.Row `json:"rows"`
-	Total spend.Row   `json:"total"`
+	By    []string              `json:"by"`
+	Rows  []transcript.SpendRow `json:"rows"`
+	Total transcript.SpendRow   `json:"total"`
 	// Partial are the threads that could be read only in part: some of their calls may be missing.
 	Partial []string `json:"partial,omitempty"`
 	csv     bool
 }
 
 func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	table, err := spend.New(c.By)
+	table, err := transcript.NewSpendTable(c.By)
 	if err != nil {
 		return nil, err
 	}
-	total, err := spend.New(nil)
+	total, err := transcript.NewSpendTable(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (c *costRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 				continue
 			}
 			seen[name] = true
-			for _, t := range []*spend.Table{table, total} {
+			for _, t := range []*transcript.SpendTable{table, total} {
 				t.Add(strings.TrimPrefix(row.Directive, "directive:"), usesOf(row))
 			}
 			continue
@@ -117,7 +116,7 @@ func allThreads(a *cli.App) (dirs []string, err error) {
 var errSeen = errors.New("counted already")
 
 // addUp counts what a thread has used, unless it was seen before. A transcript that was changed counts up to there, and why says so.
-func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool, tables ...*spend.Table) (why string, err error) {
+func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool, tables ...*transcript.SpendTable) (why string, err error) {
 	s, done, err := find(a, name)
 	if err != nil {
 		return "", err
@@ -126,7 +125,7 @@ func addUp(ctx context.Context, a *cli.App, name string, seen map[string]bool, t
 	if err := s.unpack(ctx); err != nil {
 		return "", err
 	}
-	var to []*spend.Thread
+	var to []*transcript.SpendThread
 	err = s.follow(ctx, nil, func(e step) error {
 		at, err := time.Parse(timeForm, e.Time)
 		if to == nil {
@@ -164,7 +163,7 @@ func (c *costs) columns() (names []string) {
 }
 
 // cells returns a row as text, with money in dollars.
-func (c *costs) cells(r *spend.Row) (cells []string) {
+func (c *costs) cells(r *transcript.SpendRow) (cells []string) {
 	for _, name := range c.columns() {
 		cells = append(cells, r.Value(name))
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/exec/thread/transcript/spend"
 )
 
 // pruned is the state that rye thread list takes for threads whose directories were removed.
@@ -77,9 +76,9 @@ func isRemoved(e fs.DirEntry) bool {
 }
 
 // usesOf returns what the model calls of a thread that was pruned have used.
-func usesOf(row *roster.Thread) (all []spend.Row) {
+func usesOf(row *roster.Thread) (all []transcript.SpendRow) {
 	for _, u := range row.Pruned.Uses {
-		all = append(all, spend.Row{Model: u.Model, Day: u.Day, Calls: u.Calls, Input: u.Input, Output: u.Output, Spend: u.Spend})
+		all = append(all, transcript.SpendRow{Model: u.Model, Day: u.Day, Calls: u.Calls, Input: u.Input, Output: u.Output, Spend: u.Spend})
 	}
 	return all
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/exec/thread/transcript/spend"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -211,7 +210,7 @@ func (o *Options) remains(ctx context.Context, t *roster.Thread) (*roster.Pruned
 
 // uses adds up the model calls of a thread. Without an account, as after the loss of the ledger, they are also its cost.
 func uses(dir string) ([]roster.Use, error) {
-	table, _ := spend.New([]string{"model", "day"}) // which it knows
+	table, _ := transcript.NewSpendTable([]string{"model", "day"}) // which it knows
 	to := table.Thread("", false)
 	for e, err := range transcript.Read(dir) {
 		var p transcript.Payload

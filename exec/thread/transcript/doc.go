@@ -123,4 +123,18 @@
 // A line has at most 8 KiB, a payload 16 MiB and 2^18 values, the file of payloads 8 GiB less one byte, a transcript a
 // million lines, the last 64 kept for how it ends. Reading takes memory for one event and the open calls;
 // Verify also for each item that was called, at most 10,000.
+//
+// # Schema and totals
+//
+// schema.json is the JSON Schema of a line; Append enforces it. A SpendTable adds up what threads have used, from the events of
+// their transcripts.
+//
+// Each model call counts in one row, by any of these:
+//
+//	model      PROVIDER/MODEL, as asked
+//	day        of the answer, in UTC: 2026-11-25
+//	directive  of the thread
+//
+// A child's calls are in its own transcript, so no call counts twice. A thread whose answers come from a record has cost
+// nothing, and doesn't count.
 package transcript

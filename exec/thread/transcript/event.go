@@ -13,7 +13,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
-	"github.com/rye-build/rye/exec/thread/transcript/schema"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -170,7 +169,7 @@ func (e *Event) content(b []byte) error {
 	size, okSize := m["size"].(float64)
 	digest, _ := m["digest"].(string)
 	sum, err := cas.ParseDigest(digest)
-	known := slices.Contains(schema.Types(), string(e.Type)) // else the payload is refused only where it is read
+	known := slices.Contains(SchemaTypes(), string(e.Type)) // else the payload is refused only where it is read
 	if !known || !okAt || !okSize || err != nil || at < 0 || at > MaxPayloads || size <= MaxInline || size > MaxPayload {
 		return errLine
 	}
@@ -200,7 +199,7 @@ func (e *Event) takePayload(b []byte) error {
 	if f, ok := m["format"].(string); ok && e.Type == TypeStarted && f != Format {
 		return fault.New(fault.VersionMismatch, "the transcript has the format %.100q, this rye reads %q", f, Format)
 	}
-	if err := schema.Check(string(e.Type), v); err != nil {
+	if err := CheckSchema(string(e.Type), v); err != nil {
 		return err
 	}
 	if e.Payload, e.value = b, m; e.Type == TypeDriver {
@@ -230,7 +229,7 @@ func encode(p Payload) (*Event, error) {
 	if !ok {
 		return nil, fault.New(fault.Validation, "%s: the payload is not an object", p.Type())
 	}
-	return &Event{Type: p.Type(), Payload: b, value: m}, schema.Check(string(p.Type()), v)
+	return &Event{Type: p.Type(), Payload: b, value: m}, CheckSchema(string(p.Type()), v)
 }
 
 // A Problem is the first place where a transcript isn't as it was written.

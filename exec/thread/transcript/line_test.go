@@ -17,7 +17,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/transcript/schema"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -66,14 +65,14 @@ func TestTypes(t *testing.T) {
 		}
 		// No member is unknown to the schema, and none may be more.
 		v := map[string]any{"surprise": 1}
-		if err := schema.Check(string(p.Type()), v); err == nil || !strings.Contains(err.Error(), "surprise") {
+		if err := CheckSchema(string(p.Type()), v); err == nil || !strings.Contains(err.Error(), "surprise") {
 			t.Errorf("%s: %v", p.Type(), err)
 		}
 	}
-	if want := len(schema.Types()); len(types) != want {
+	if want := len(SchemaTypes()); len(types) != want {
 		t.Errorf("%d of %d types", len(types), want)
 	}
-	if !json.Valid(schema.Text()) {
+	if !json.Valid(SchemaText()) {
 		t.Error("schema.json is no JSON")
 	}
 }
@@ -108,8 +107,8 @@ func TestExamples(t *testing.T) {
 		example, kinds = "", kinds[1:]
 		n++
 	}
-	if n != len(schema.Types()) || example != "" {
-		t.Errorf("%d examples of %d types, %s", n, len(schema.Types()), example)
+	if n != len(SchemaTypes()) || example != "" {
+		t.Errorf("%d examples of %d types, %s", n, len(SchemaTypes()), example)
 	}
 }
 

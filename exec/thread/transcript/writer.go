@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/journal"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/exec/thread/transcript/disk"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -37,7 +36,7 @@ type Options struct {
 // transcript in doubt it refuses everything: Open it anew.
 type Writer struct {
 	o    Options
-	disk disk.Disk
+	disk disk
 	dir  string
 
 	mu       sync.Mutex
@@ -57,7 +56,7 @@ func Create(dir, thread string, s Started, d Driver, o Options, others ...Payloa
 	if err := CheckThread(thread); err != nil {
 		return nil, err
 	}
-	w := &Writer{o: o, disk: disk.Disk{Hook: o.Hook}, dir: dir, thread: thread, order: new(order), facts: newVerifier(Check{})}
+	w := &Writer{o: o, disk: disk{Hook: o.Hook}, dir: dir, thread: thread, order: new(order), facts: newVerifier(Check{})}
 	s.Format, d.Key = Format, o.Key.Public()
 	if err := w.disk.Hook.MakeDirectory(dir); err != nil {
 		return nil, err
@@ -120,7 +119,7 @@ func Open(dir string, d Driver, o Options) (*Writer, error) {
 		return nil, fault.New(fault.Conflict, "the thread %s has ended: %s", r.thread, r.order.ended).On("thread",
 			r.thread)
 	}
-	w := &Writer{o: o, disk: disk.Disk{Hook: o.Hook}, dir: dir, thread: r.thread, order: &r.order, last: r.last,
+	w := &Writer{o: o, disk: disk{Hook: o.Hook}, dir: dir, thread: r.thread, order: &r.order, last: r.last,
 		end: r.at, large: r.large, facts: v}
 	if err := w.repair(); err != nil {
 		return nil, errors.Join(err, w.Close())

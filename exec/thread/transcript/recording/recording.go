@@ -37,7 +37,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/exec/thread/transcript/schema"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -197,7 +196,7 @@ func parse(b []byte) (*Event, error) {
 		}
 		return e, nil
 	}
-	return e, schema.Check(name, p)
+	return e, transcript.CheckSchema(name, p)
 }
 
 // says returns the payload as package transcript writes it.

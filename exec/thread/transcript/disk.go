@@ -1,5 +1,4 @@
-// Package disk changes the files of a transcript, so that tests can make each change fail.
-package disk
+package transcript
 
 import (
 	"errors"
@@ -9,11 +8,11 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A Disk changes files, each with this one writer. Its hook is called before each change.
-type Disk struct{ Hook journal.Hook }
+// A disk changes files, each with this one writer. Its hook is called before each change.
+type disk struct{ Hook journal.Hook }
 
 // Do calls the hook.
-func (d Disk) Do(op, path string, b []byte) error {
+func (d disk) Do(op, path string, b []byte) error {
 	if d.Hook == nil {
 		return nil
 	}
@@ -21,7 +20,7 @@ func (d Disk) Do(op, path string, b []byte) error {
 }
 
 // Write writes b at the end of a file. If it fails it cuts off what was written; a *journal.CutError says that it can't.
-func (d Disk) Write(f *os.File, b []byte, end int64) error {
+func (d disk) Write(f *os.File, b []byte, end int64) error {
 	err := d.Do("write", f.Name(), b)
 	if err == nil {
 		_, err = f.WriteAt(b, end)
@@ -33,7 +32,7 @@ func (d Disk) Write(f *os.File, b []byte, end int64) error {
 }
 
 // Cut makes a file end at an offset.
-func (d Disk) Cut(f *os.File, end int64) error {
+func (d disk) Cut(f *os.File, end int64) error {
 	err := d.Do("truncate", f.Name(), nil)
 	if err == nil {
 		err = f.Truncate(end)
@@ -45,7 +44,7 @@ func (d Disk) Cut(f *os.File, end int64) error {
 }
 
 // Sync makes what was written durable.
-func (d Disk) Sync(f *os.File) error {
+func (d disk) Sync(f *os.File) error {
 	if err := d.Do("sync", f.Name(), nil); err != nil {
 		return err
 	}
@@ -53,7 +52,7 @@ func (d Disk) Sync(f *os.File) error {
 }
 
 // SyncDirectory makes the names in a directory durable.
-func (d Disk) SyncDirectory(dir string) error {
+func (d disk) SyncDirectory(dir string) error {
 	if err := d.Do("syncdir", dir, nil); err != nil {
 		return err
 	}

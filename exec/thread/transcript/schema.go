@@ -1,5 +1,4 @@
-// Package schema says what the payloads of a transcript's events are: schema.json is the JSON Schema of a line.
-package schema
+package transcript
 
 import (
 	_ "embed"
@@ -16,8 +15,8 @@ import (
 //go:embed schema.json
 var text []byte
 
-// Text returns the JSON Schema of a line, in which $defs has that of each type's payload under the name of the type.
-func Text() []byte { return slices.Clone(text) }
+// SchemaText returns the JSON Schema of a line, in which $defs has that of each type's payload under the name of the type.
+func SchemaText() []byte { return slices.Clone(text) }
 
 // schemas are those of payloads, by type.
 var schemas = sync.OnceValue(func() map[string]*params.Schema {
@@ -34,11 +33,11 @@ var schemas = sync.OnceValue(func() map[string]*params.Schema {
 	return all
 })
 
-// Types lists the types of events.
-func Types() []string { return slices.Sorted(maps.Keys(schemas())) }
+// SchemaTypes lists the types of events.
+func SchemaTypes() []string { return slices.Sorted(maps.Keys(schemas())) }
 
-// Check refuses a payload that its type's schema doesn't allow.
-func Check(t string, v any) error {
+// CheckSchema refuses a payload that its type's schema doesn't allow.
+func CheckSchema(t string, v any) error {
 	s := schemas()[t]
 	if s == nil {
 		return fault.New(fault.Validation, "unknown type of event %.100q", t)

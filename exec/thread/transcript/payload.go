@@ -1,5 +1,4 @@
-// Package payload has what the events of a transcript say: a struct for each type. Package transcript names them all.
-package payload
+package transcript
 
 import (
 	"encoding/json"
