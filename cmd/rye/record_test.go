@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/provider/wire"
-	"github.com/rye-build/rye/exec/thread/transcript/recording"
+	"github.com/rye-build/rye/exec/thread/replay"
 )
 
 // A conversation is what a model says in a run of a directive of the library.
@@ -175,7 +175,7 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range conversations {
-		at := filepath.Join(recordings, filepath.FromSlash(recording.Dir(c.directive)), c.name+recording.Ext)
+		at := filepath.Join(recordings, filepath.FromSlash(replay.RecordingDir(c.directive)), c.name+replay.RecordingExt)
 		if goldentest.Update() {
 			c.record(t, at)
 		}
@@ -183,7 +183,7 @@ func TestRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		events, err := recording.Read(f)
+		events, err := replay.ReadRecording(f)
 		f.Close()
 		if err != nil {
 			t.Fatalf("%s: %v", at, err)

@@ -17,9 +17,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
-	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -52,7 +51,7 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 			return models.Seen(answer), nil
 		}
 		class, event := t.classify(failure, attempt)
-		if event.ID == tape.LostID {
+		if event.ID == replay.LostID {
 			err = t.onLost(&event)
 		} else {
 			err = t.onFailure(ctx, failure, class, &event)
@@ -112,7 +111,7 @@ func (t *thread) classify(failure *provider.Failure, attempt int64) (classificat
 // onLost records that a model call is made again because its answer was lost. If hooks had already begun to do something about a
 // failure, it isn't known what came of that.
 func (t *thread) onLost(event *transcript.Classified) error {
-	began, open, err := t.recorder.Lost(results.Recorded(recorder.Unknown("a hook's call")))
+	began, open, err := t.recorder.Lost(results.Recorded(replay.Unknown("a hook's call")))
 	if err != nil {
 		return err
 	}
@@ -151,12 +150,12 @@ func (t *thread) check(ctx context.Context) error {
 // stop records that a limit is reached, and returns the error that ends the loop: nil if the record says that the thread went on,
 // perhaps with other limits. why is nil for that of a limit.
 func (t *thread) stop(ctx context.Context, limit *transcript.Limit, why error) (err error) {
-	if limit.Code == recorder.Time { // hooks have theirs
+	if limit.Code == replay.Time { // hooks have theirs
 		ctx = t.outer
 		defer func() { t.late = err }()
 	}
 	end := t.atLimit(ctx, limit)
-	if !tape.Differs(end) && !errors.Is(end, recorder.ErrEnds) {
+	if !replay.Differs(end) && !errors.Is(end, replay.ErrEnds) {
 		if on, err := t.recorder.WentOn(); on || err != nil {
 			return err
 		}
@@ -239,7 +238,7 @@ func (t *thread) afford(ctx context.Context, q *provider.Request, call string, i
 			return worst, err
 		}
 		own, below := t.money.Spent()
-		over := &transcript.Limit{Code: recorder.Spend, Current: float64(own+below+worst) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
+		over := &transcript.Limit{Code: replay.Spend, Current: float64(own+below+worst) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
 		if err := t.stop(ctx, over, limits.At(fault.Of(short), over)); err != nil {
 			return 0, err
 		}
@@ -270,7 +269,7 @@ func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Dig
 	was, err := t.recorder.Answer()
 	switch {
 	case err != nil:
-		return nil, !errors.Is(err, recorder.ErrTime), err
+		return nil, !errors.Is(err, replay.ErrTime), err
 	case was.Answer != nil:
 		a, err = models.Answered(was.Answer)
 		return a, false, err
@@ -324,7 +323,7 @@ func (t *thread) settle(ctx context.Context, q *provider.Request, a *provider.An
 	if own+below <= t.limits.Spend {
 		return nil
 	}
-	over := &transcript.Limit{Code: recorder.Spend, Current: float64(own+below) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
+	over := &transcript.Limit{Code: replay.Spend, Current: float64(own+below) / limits.Nano, Max: float64(t.limits.Spend) / limits.Nano}
 	return t.stop(ctx, over, limits.At(fault.New(fault.Budget, "the thread has spent $%.6f of $%.6f: a model call has cost more than it could",
 		over.Current, over.Max), over))
 }

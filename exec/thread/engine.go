@@ -23,7 +23,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/plan"
-	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -226,7 +226,7 @@ func (t *thread) options() (transcript.Driver, transcript.Options, error) {
 	if err != nil {
 		return transcript.Driver{}, transcript.Options{}, err
 	}
-	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: recorder.Steady(t.Now), Guard: t.seat.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
+	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: replay.Steady(t.Now), Guard: t.seat.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
 }
 
 // record begins the transcript.
@@ -239,7 +239,7 @@ func (t *thread) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handed, err := recorder.Hand(t.handed)
+	handed, err := replay.Hand(t.handed)
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
-	"github.com/rye-build/rye/exec/thread/transcript/recording"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -276,16 +276,16 @@ func TestGraphLimits(t *testing.T) {
 		t.Fatalf("%+v, %v", r, r.Error)
 	}
 	// A record that says that the time was over where a call had come back, and its step wasn't recorded yet.
-	events, err := recording.FromThread(w.dir(r.Thread))
+	events, err := replay.RecordingOf(w.dir(r.Thread))
 	must(t, err)
-	last := slices.IndexFunc(events, func(e *recording.Event) bool { return e.Type == transcript.TypeNodeResult })
-	stop := slices.IndexFunc(events, func(e *recording.Event) bool { return e.Type == transcript.TypeLimit })
+	last := slices.IndexFunc(events, func(e *replay.RecordedEvent) bool { return e.Type == transcript.TypeNodeResult })
+	stop := slices.IndexFunc(events, func(e *replay.RecordedEvent) bool { return e.Type == transcript.TypeLimit })
 	limit, waits := events[stop].Payload, events[stop+2].Payload
 	limit["code"], limit["current"], limit["max"] = "duration_seconds_exceeded", 1.5, 1.0
 	waits["error"].(object)["message"] = "the thread has reached a limit: duration_seconds_exceeded (1.5 of 1)"
 	events[stop+3].Payload["turn"] = 1.0
 	dir := filepath.Join(t.TempDir(), "late")
-	must(t, recording.Restore(dir, append(events[:last:last], events[stop:]...)))
+	must(t, replay.RestoreRecording(dir, append(events[:last:last], events[stop:]...)))
 	if played, err := w.engine.PlayBack(t.Context(), dir); err != nil || played.Difference != nil {
 		t.Errorf("%v, %+v", err, played)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/condition"
@@ -205,7 +205,7 @@ func (t *thread) atLimit(ctx context.Context, l *transcript.Limit) error {
 	case d.Control == "":
 		return fault.New(fault.Failed, "limit exceeded: %s (%g of %g)", l.Code, l.Current, l.Max).On("limit", l.Code).Try("rye docs hooks")
 	case d.Control == hook.Fail || d.Control == hook.Abort || d.Error != "":
-		return d.End(hook.Limit, l.Code == recorder.Spend)
+		return d.End(hook.Limit, l.Code == replay.Spend)
 	}
 	return nil
 }

@@ -6,8 +6,7 @@ import (
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/recorder"
-	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -15,12 +14,12 @@ import (
 // configuration as they are now. The model's answers and the results of calls come from the record, nothing is executed and
 // nothing is written. Every event is compared, but for times, ids and signatures; the first that differs ends the replay. The
 // transcript is read as it is: transcript.Verify says whether it can be believed.
-func (e *Engine) PlayBack(ctx context.Context, dir string) (*tape.Played, error) {
+func (e *Engine) PlayBack(ctx context.Context, dir string) (*replay.Played, error) {
 	t, err := e.remember(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &tape.Played{Thread: t.id, Directive: t.Directive.ID}
+	r := &replay.Played{Thread: t.id, Directive: t.Directive.ID}
 	t.recorder.Play(dir, 0)
 	defer t.recorder.Close()
 	if err := t.compareStart(ctx); err != nil {
@@ -29,10 +28,10 @@ func (e *Engine) PlayBack(ctx context.Context, dir string) (*tape.Played, error)
 	result, err := t.run(ctx)
 	r.Turns, r.Status = t.turn, result.Status
 	switch {
-	case errors.Is(err, recorder.ErrEnds):
+	case errors.Is(err, replay.ErrEnds):
 		r.Status = transcript.StatusUnfinished
 		return r, nil
-	case errors.Is(err, recorder.ErrTime): // and the thread has ended now
+	case errors.Is(err, replay.ErrTime): // and the thread has ended now
 		return r, r.Take(t.recorder.Rest(t.turn))
 	case err != nil:
 		return r, r.Take(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
-	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -189,6 +189,6 @@ func (t *thread) recall(ctx context.Context, c *toolCall) (done bool, err error)
 	if unmade, err := t.Approver.Unmade(ctx, t.id, c.Record, c.Ref); unmade || err != nil {
 		return false, err
 	}
-	text, err := c.End(transcript.CallUnknown, recorder.Unknown(c.Name))
+	text, err := c.End(transcript.CallUnknown, replay.Unknown(c.Name))
 	return true, cmp.Or(err, t.guard(ctx, c, text))
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
-	"github.com/rye-build/rye/exec/thread/tape"
 )
 
 // dir is the directory of a thread.
@@ -180,7 +180,7 @@ func TestDiverged(t *testing.T) {
 		t.Errorf("%+v, %v", got, got.Error)
 	}
 	w.same(r.Thread)
-	if _, is := error(got.Error).(*tape.Difference); is {
+	if _, is := error(got.Error).(*replay.Difference); is {
 		t.Error(got.Error)
 	}
 }

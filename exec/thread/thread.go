@@ -18,10 +18,9 @@ import (
 	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
-	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -41,7 +40,7 @@ type thread struct {
 	limits    limits.Set
 	money     ledger.Purse
 	model     models.Model
-	recorder  *recorder.Recorder
+	recorder  *replay.Recorder
 	handed    []any // the messages that a thread begins with which this one hands over to, or which was handed its work
 	next      *thread
 	continues string             // the thread that handed its work to this one
@@ -93,9 +92,9 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	t.tell("")
 	end, err := t.steps(running)
 	cancelled := err != nil && running.Err() != nil && fault.CodeOf(err) == fault.Cancelled // not all that ends with a context says why
-	if why := context.Cause(running); cancelled && ctx.Err() == nil && !errors.Is(why, recorder.ErrTime) {
+	if why := context.Cause(running); cancelled && ctx.Err() == nil && !errors.Is(why, replay.ErrTime) {
 		err = why // killed, or driven by another process
-	} else if (cancelled || errors.Is(err, recorder.ErrTime)) && ctx.Err() == nil {
+	} else if (cancelled || errors.Is(err, replay.ErrTime)) && ctx.Err() == nil {
 		err = t.timeOver(ctx)
 	}
 	if t.clock != nil {
@@ -119,7 +118,7 @@ func (t *thread) timeOver(ctx context.Context) error {
 // newThread returns a thread that has neither a plan nor a record.
 func (e *Engine) newThread(s *Start) *thread {
 	t := &thread{Engine: e, Start: s}
-	t.recorder = &recorder.Recorder{Now: e.Now, Limits: func(l *transcript.Limits) { t.limits.Take(l) }, Calls: func(n int) { t.called += n },
+	t.recorder = &replay.Recorder{Now: e.Now, Limits: func(l *transcript.Limits) { t.limits.Take(l) }, Calls: func(n int) { t.called += n },
 		Live: t.goLive}
 	return t
 }
@@ -127,7 +126,7 @@ func (e *Engine) newThread(s *Start) *thread {
 // goLive lets the thread's time run. It had run before.
 func (t *thread) goLive(before time.Duration) {
 	if t.clock == nil && t.limits.Duration != limits.Unlimited {
-		t.clock = time.AfterFunc(t.limits.Duration-before, func() { t.cancel(recorder.ErrTime) })
+		t.clock = time.AfterFunc(t.limits.Duration-before, func() { t.cancel(replay.ErrTime) })
 	}
 }
 
@@ -184,7 +183,7 @@ func (t *thread) append(durable bool, events ...transcript.Payload) error {
 func (t *thread) put(durable bool, events ...transcript.Payload) ([]*transcript.Event, error) {
 	had, err := t.recorder.Append(t.turn, durable, events...)
 	// The others say that events can't stand in a record, or differ from it.
-	if err != nil && !errors.Is(err, recorder.ErrEnds) && !errors.Is(err, recorder.ErrTime) && !slices.Contains([]fault.Code{fault.Validation, fault.Limit, fault.Conflict}, fault.CodeOf(err)) {
+	if err != nil && !errors.Is(err, replay.ErrEnds) && !errors.Is(err, replay.ErrTime) && !slices.Contains([]fault.Code{fault.Validation, fault.Limit, fault.Conflict}, fault.CodeOf(err)) {
 		t.unwritten = err
 	}
 	return had, err
@@ -202,7 +201,7 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	own, below := t.money.Spent()
 	cost := transcript.Cost{Turns: t.turn, InputTokens: t.tokens.InputTokens, OutputTokens: t.tokens.OutputTokens, Spend: own, Below: below, Elapsed: t.recorder.Elapsed()}
 	r.Cost, r.Error = results.CostOf(cost), why
-	if t.recorder.Playing() && err != nil && (tape.Differs(err) || over.Err() != nil || errors.Is(err, recorder.ErrEnds)) {
+	if t.recorder.Playing() && err != nil && (replay.Differs(err) || over.Err() != nil || errors.Is(err, replay.ErrEnds)) {
 		return t.stay(ctx, r, err)
 	}
 	if t.unwritten != nil {
@@ -245,7 +244,7 @@ func (t *thread) stay(ctx context.Context, r *Result, err error) (*Result, error
 		_, worse := t.next.stay(ctx, new(Result), nil)
 		bad = errors.Join(bad, worse)
 	}
-	if !tape.Differs(err) {
+	if !replay.Differs(err) {
 		return r, errors.Join(err, bad)
 	}
 	r.Status, r.Error = Interrupted, fault.Of(err)

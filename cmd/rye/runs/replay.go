@@ -15,8 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/threads"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/tape"
-	"github.com/rye-build/rye/exec/thread/transcript/recording"
+	"github.com/rye-build/rye/exec/thread/replay"
 )
 
 type replayRun struct {
@@ -25,7 +24,7 @@ type replayRun struct {
 	Unlocked bool   `help:"Run without a lock (refused in CI)."`
 }
 
-type replayAnswer struct{ *tape.Played }
+type replayAnswer struct{ *replay.Played }
 
 func (r replayAnswer) Text(t *cli.Terminal) {
 	if r.Difference == nil {
@@ -62,7 +61,7 @@ func (c *replayRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // recorded lists the recordings that lie beside a directive.
 func recorded(f ai.File) (paths []string) {
 	// What isn't there, or can't be read, is no recording.
-	paths, _ = fs.Glob(f.Space.FS, f.Kind.Dir+"/"+recording.Dir(f.Ref.ID)+"/*"+recording.Ext)
+	paths, _ = fs.Glob(f.Space.FS, f.Kind.Dir+"/"+replay.RecordingDir(f.Ref.ID)+"/*"+replay.RecordingExt)
 	return paths
 }
 
@@ -77,7 +76,7 @@ type recordingFile struct {
 func readAll(f ai.File) (all []recordingFile) {
 	for _, p := range recorded(f) {
 		b, err := fs.ReadFile(f.Space.FS, p)
-		all = append(all, recordingFile{strings.TrimSuffix(path.Base(p), recording.Ext), b, err})
+		all = append(all, recordingFile{strings.TrimSuffix(path.Base(p), replay.RecordingExt), b, err})
 	}
 	return all
 }
@@ -115,11 +114,11 @@ func (c *testRun) play(ctx context.Context, a *cli.App, s *Opened, f tried, x *t
 }
 
 // play runs a thread again from a recording.
-func (f *recordingFile) play(ctx context.Context, e *thread.Engine) (*tape.Played, error) {
+func (f *recordingFile) play(ctx context.Context, e *thread.Engine) (*replay.Played, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	events, err := recording.Read(bytes.NewReader(f.text))
+	events, err := replay.ReadRecording(bytes.NewReader(f.text))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +127,7 @@ func (f *recordingFile) play(ctx context.Context, e *thread.Engine) (*tape.Playe
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := recording.Restore(dir, events); err != nil {
+	if err := replay.RestoreRecording(dir, events); err != nil {
 		return nil, err
 	}
 	return e.PlayBack(ctx, dir)

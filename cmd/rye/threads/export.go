@@ -20,9 +20,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/export"
-	"github.com/rye-build/rye/exec/thread/transcript/recording"
 	lockfile "github.com/rye-build/rye/lock/file"
 )
 
@@ -102,7 +102,7 @@ func (c *exportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // record writes the small form of a thread, beside its directive.
 func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
-	events, err := recording.FromThread(s.dir)
+	events, err := replay.RecordingOf(s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (c *exportRun) record(a *cli.App, s *source) (cli.Answer, error) {
 			Try(fault.Command("rye thread export", c.Thread, "--recording", c.Recording, "--unfinished"))
 	}
 	var b bytes.Buffer
-	if err := recording.Write(&b, events); err != nil {
+	if err := replay.WriteRecording(&b, events); err != nil {
 		return nil, err
 	}
 	ans := exported{Thread: path.Base(filepath.ToSlash(s.dir)), Status: string(last.Type), File: c.Output, Digest: cas.Sum(b.Bytes()), Bytes: int64(b.Len())}
@@ -141,11 +141,11 @@ func (c *exportRun) beside(a *cli.App, directive string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(p.DotAI(), "directives", filepath.FromSlash(recording.Dir(strings.TrimPrefix(directive, "directive:"))))
+	dir := filepath.Join(p.DotAI(), "directives", filepath.FromSlash(replay.RecordingDir(strings.TrimPrefix(directive, "directive:"))))
 	if err := paths.RefuseLinks(a, dir); err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, c.Recording+recording.Ext), os.MkdirAll(dir, 0o777)
+	return filepath.Join(dir, c.Recording+replay.RecordingExt), os.MkdirAll(dir, 0o777)
 }
 
 // options gathers what the export has besides the thread.

@@ -20,9 +20,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/export"
-	"github.com/rye-build/rye/exec/thread/transcript/recording"
 	v1 "github.com/rye-build/rye/exec/thread/transcript/v1"
 )
 
@@ -68,7 +68,7 @@ func find(a *cli.App, arg string) (s *source, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	isExport, isRecording := bytes.HasPrefix(head, zstd), recording.Is(head)
+	isExport, isRecording := bytes.HasPrefix(head, zstd), replay.IsRecording(head)
 	if !isExport && !isRecording {
 		s.v1 = v1.Is(head)
 		return s, done, nil
@@ -97,11 +97,11 @@ func restore(file, dir string) error {
 		return err
 	}
 	defer f.Close()
-	events, err := recording.Read(f)
+	events, err := replay.ReadRecording(f)
 	if err != nil {
 		return err
 	}
-	return recording.Restore(dir, events)
+	return replay.RestoreRecording(dir, events)
 }
 
 // unpack unpacks the transcript if it is an export, without a look at signatures.

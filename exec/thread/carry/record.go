@@ -4,7 +4,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/models"
-	"github.com/rye-build/rye/exec/thread/recorder"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -73,7 +73,7 @@ func read(dir string) (*record, error) {
 	for _, c := range answered.Calls {
 		m := map[string]any{"role": "tool", "call_id": c.ID}
 		if of := done[c.ID]; of == nil {
-			text, err := jcs.Append(nil, results.Fault(recorder.Unknown(c.Name)))
+			text, err := jcs.Append(nil, results.Fault(replay.Unknown(c.Name)))
 			if err != nil {
 				return nil, err
 			}

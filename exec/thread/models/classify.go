@@ -4,7 +4,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -22,9 +22,9 @@ func Classify(rules *classification.Rules, failure *provider.Failure, was *trans
 		event.Category, event.ID, event.Retryable, event.Error = was.Category, was.ID, was.Retryable, was.Error
 		class.Category, class.ID, class.Retryable = classification.Category(was.Category), was.ID, was.Retryable
 	case failure == ErrLost:
-		event.Category, event.ID, event.Retryable, event.Said, event.Error = "transient", tape.LostID, true, "", transcript.Fault{Code: failure.Code, Message: failure.Message}
+		event.Category, event.ID, event.Retryable, event.Said, event.Error = "transient", replay.LostID, true, "", transcript.Fault{Code: failure.Code, Message: failure.Message}
 	}
-	if event.ID == tape.LostID {
+	if event.ID == replay.LostID {
 		event.Action = "retry"
 	}
 	return class, event

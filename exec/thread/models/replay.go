@@ -10,15 +10,15 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // Replayed is the name of the model of a thread that another one's record answers.
 const Replayed = "replay"
 
-// A replay gives the answers of a recorded thread.
-type replay struct {
+// A replayModel gives the answers of a recorded thread.
+type replayModel struct {
 	choice provider.Choice
 	raw    cas.Digest
 	turns  []recorded
@@ -35,7 +35,7 @@ type recorded struct {
 
 // openReplay reads the record in a thread's directory.
 func openReplay(dir string, c provider.Choice, raw cas.Digest) (Model, error) {
-	r := &replay{choice: c, raw: raw}
+	r := &replayModel{choice: c, raw: raw}
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fault.New(fault.NotFound, "no transcript in %q", dir).From(err)
 	}
@@ -67,13 +67,13 @@ func openReplay(dir string, c provider.Choice, raw cas.Digest) (Model, error) {
 	return r, nil
 }
 
-func (r *replay) Name() string                 { return r.choice.Model }
-func (r *replay) String() string               { return Replayed }
-func (r *replay) Provider() *provider.Provider { return r.choice.Provider }
-func (r *replay) Digest() cas.Digest           { return r.raw }
+func (r *replayModel) Name() string                 { return r.choice.Model }
+func (r *replayModel) String() string               { return Replayed }
+func (r *replayModel) Provider() *provider.Provider { return r.choice.Provider }
+func (r *replayModel) Digest() cas.Digest           { return r.raw }
 
 // Ask implements Model from the record. A request that differs from the recorded one ends the thread.
-func (r *replay) Ask(_ context.Context, q *provider.Request, digest cas.Digest, live func(string)) (a *provider.Answer, undone bool, err error) {
+func (r *replayModel) Ask(_ context.Context, q *provider.Request, digest cas.Digest, live func(string)) (a *provider.Answer, undone bool, err error) {
 	if r.next >= len(r.turns) {
 		return nil, true, fault.New(fault.Conflict, "the record has no further answer: it ends after %s", fault.Count(int64(len(r.turns)), "request"))
 	}
@@ -141,7 +141,7 @@ func Answered(a *transcript.Answer) (*provider.Answer, error) {
 
 // differs says how a request differs from the recorded one: in the first message or tool that is another. An earlier message can
 // be, since the record has only what a request added.
-func (r *replay) differs(q *provider.Request) error {
+func (r *replayModel) differs(q *provider.Request) error {
 	var messages, tools []any
 	for _, t := range r.turns[:r.next] {
 		messages = append(messages[:min(int(t.request.Kept), len(messages))], t.request.Messages...)
@@ -158,7 +158,7 @@ func (r *replay) differs(q *provider.Request) error {
 	if was == is {
 		return e.Because("the messages and the tools are the same")
 	}
-	was, is = tape.Apart(was, is)
+	was, is = replay.Apart(was, is)
 	return e.Because("recorded: "+was, "now:      "+is)
 }
 

@@ -37,7 +37,7 @@ func TestDiffers(t *testing.T) {
 		{"no tool", provider.Request{Messages: now("one", long+"end", "two")}, []string{`recorded: {"description":"A"`, "now:      nothing"}},
 		{"instructions", provider.Request{Messages: now("one", long+"end", "two"), Tools: tools, System: "Be short."}, []string{"the messages and the tools are the same"}},
 	} {
-		r := &replay{turns: turns, next: 2}
+		r := &replayModel{turns: turns, next: 2}
 		f := fault.Of(r.differs(&c.q))
 		text := strings.Join(f.Why, "\n")
 		for _, want := range c.wants {

@@ -1,21 +1,10 @@
-// Package recorder writes the record of a thread. A thread that runs again from its start is answered from the record that it
-// has, until that ends: what has an effect, or comes from outside, is asked here first.
-//
-//	r := &recorder.Recorder{Now: …, Limits: …, Live: …}
-//	r.Write(writer)          what is new goes there; without it the thread is only compared with its record
-//	r.Play(dir, last)        the record answers; without it the thread is a new one
-//	r.Begin()                before anything else
-//	had, err := r.Append(…)  what is recorded already is compared and returned, the rest is written
-//
-// Package tape says how events are compared.
-package recorder
+package replay
 
 import (
 	"errors"
 	"sync"
 	"time"
 
-	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -33,7 +22,7 @@ type Recorder struct {
 	Live   func(before time.Duration) // begins what no record has: so long the thread had run before
 
 	mu      sync.Mutex
-	tape    *tape.Tape         // that answers; nil once the record has ended
+	player  *Player            // that answers; nil once the record has ended
 	writer  *transcript.Writer // nil while a record is only compared
 	pending []transcript.Payload
 	began   time.Time     // when the thread went live
@@ -54,7 +43,7 @@ func (r *Recorder) Write(w *transcript.Writer) { r.writer = w }
 func (r *Recorder) Writes() bool { return r.writer != nil }
 
 // Play has the record in a thread's directory answer, up to a line, 0 for all of it.
-func (r *Recorder) Play(dir string, last int64) { r.tape = tape.Open(dir, last) }
+func (r *Recorder) Play(dir string, last int64) { r.player = Open(dir, last) }
 
 // Report is what the record says, as far as it was written.
 func (r *Recorder) Report() *transcript.Report { return r.writer.Report() }
@@ -63,24 +52,24 @@ func (r *Recorder) Report() *transcript.Report { return r.writer.Report() }
 func (r *Recorder) Playing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.tape != nil
+	return r.player != nil
 }
 
 // Begin begins to count the time of a thread that has no record.
 func (r *Recorder) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tape == nil {
+	if r.player == nil {
 		r.live()
 	}
 }
 
 // live leaves the record: from here on the thread's time counts.
 func (r *Recorder) live() {
-	if r.tape != nil {
-		r.before = r.tape.Elapsed()
-		r.tape.Close()
-		r.tape = nil
+	if r.player != nil {
+		r.before = r.player.Elapsed()
+		r.player.Close()
+		r.player = nil
 	}
 	r.began = r.Now()
 	r.Live(r.before)
@@ -90,8 +79,8 @@ func (r *Recorder) live() {
 func (r *Recorder) Elapsed() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tape != nil {
-		return r.tape.Elapsed()
+	if r.player != nil {
+		return r.player.Elapsed()
 	}
 	return r.before + r.Now().Sub(r.began)
 }
@@ -101,11 +90,11 @@ func (r *Recorder) Elapsed() time.Duration {
 func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload) (had []*transcript.Event, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.tape != nil && len(events) > 0 {
-		if e, _ := r.tape.Peek(); tape.Late(e) && events[0].Type() != transcript.TypeLimit {
+	for r.player != nil && len(events) > 0 {
+		if e, _ := r.player.Peek(); Late(e) && events[0].Type() != transcript.TypeLimit {
 			return nil, ErrTime
 		}
-		e, done, err := r.tape.Match(events[0], turn, r.writer == nil)
+		e, done, err := r.player.Match(events[0], turn, r.writer == nil)
 		r.passed()
 		switch {
 		case err != nil:
@@ -130,24 +119,24 @@ func (r *Recorder) Append(turn int64, durable bool, events ...transcript.Payload
 // passed takes the limits that the thread was given where it went on, as far as the record was played: when it ran they counted
 // from there.
 func (r *Recorder) passed() {
-	for _, l := range r.tape.Limits() {
+	for _, l := range r.player.Limits() {
 		r.Limits(l)
 	}
-	if n := r.tape.Skipped(); n > 0 {
+	if n := r.player.Skipped(); n > 0 {
 		r.Calls(n)
 	}
 }
 
 // Take returns the next event of the record and passes over it, nil at the end.
-func (r *Recorder) Take() (*transcript.Event, error) { return r.tape.Take() }
+func (r *Recorder) Take() (*transcript.Event, error) { return r.player.Take() }
 
 // Rest returns the difference if the record goes on where the thread has ended.
-func (r *Recorder) Rest(turn int64) error { return r.tape.Rest(turn) }
+func (r *Recorder) Rest(turn int64) error { return r.player.Rest(turn) }
 
 // Close closes the files.
 func (r *Recorder) Close() error {
-	if r.tape != nil {
-		r.tape.Close()
+	if r.player != nil {
+		r.player.Close()
 	}
 	if r.writer == nil {
 		return nil

@@ -1,4 +1,4 @@
-package tape
+package replay
 
 import (
 	"cmp"
@@ -145,7 +145,7 @@ func compared(k transcript.Type, payload []byte, all bool) (map[string]any, erro
 // Match compares the next event with one that the thread would write now, and takes it. done is true if the record has ended:
 // nothing is compared then. With all set everything is compared but times, ids and signatures, else what a thread that goes on
 // has to have in common. A difference is an error of its Fault.
-func (t *Tape) Match(p transcript.Payload, turn int64, all bool) (e *transcript.Event, done bool, err error) {
+func (t *Player) Match(p transcript.Payload, turn int64, all bool) (e *transcript.Event, done bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, err = t.peek()
@@ -175,7 +175,7 @@ func difference(e *transcript.Event, turn int64, all bool) (*Difference, error) 
 }
 
 // Rest returns a difference that says that the record goes on, nil if it has ended.
-func (t *Tape) Rest(turn int64) error {
+func (t *Player) Rest(turn int64) error {
 	e, err := t.Peek()
 	if e == nil || err != nil {
 		return err

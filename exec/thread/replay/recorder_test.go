@@ -1,4 +1,4 @@
-package recorder_test
+package replay_test
 
 import (
 	"errors"
@@ -9,14 +9,13 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/recorder"
-	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
-// record writes the record of a thread with these events after its first two, and returns its directory.
-func record(t *testing.T, events ...transcript.Payload) (dir string, w *transcript.Writer) {
+// recorderRecord writes the recorderRecord of a thread with these events after its first two, and returns its directory.
+func recorderRecord(t *testing.T, events ...transcript.Payload) (dir string, w *transcript.Writer) {
 	t.Helper()
 	sum := cas.Sum([]byte("x"))
 	item := transcript.Item{Ref: "tool:acme/x", Digest: sum}
@@ -34,11 +33,11 @@ func record(t *testing.T, events ...transcript.Payload) (dir string, w *transcri
 	return dir, w
 }
 
-// played is a recorder that plays a record from its third line on, and how often it went live.
-func played(t *testing.T, dir string, last int64) (r *recorder.Recorder, lives *int) {
+// played is a recorder that plays a recorderRecord from its third line on, and how often it went live.
+func played(t *testing.T, dir string, last int64) (r *replay.Recorder, lives *int) {
 	t.Helper()
 	lives = new(int)
-	r = &recorder.Recorder{Now: time.Now, Limits: func(*transcript.Limits) {}, Live: func(time.Duration) { *lives++ }}
+	r = &replay.Recorder{Now: time.Now, Limits: func(*transcript.Limits) {}, Live: func(time.Duration) { *lives++ }}
 	r.Play(dir, last)
 	r.Begin()
 	if e, err := r.Take(); err != nil || e.Type != transcript.TypeStarted || *lives != 0 {
@@ -47,7 +46,7 @@ func played(t *testing.T, dir string, last int64) (r *recorder.Recorder, lives *
 	return r, lives
 }
 
-func request(text string) transcript.Request {
+func recorderRequest(text string) transcript.Request {
 	sum := cas.Sum([]byte(text))
 	return transcript.Request{Turn: 1, Attempt: 1, Digest: sum, Model: "m", Provider: transcript.Item{Ref: "tool:acme/p", Digest: sum},
 		Messages: []any{map[string]any{"role": "user", "text": text}}}
@@ -55,7 +54,7 @@ func request(text string) transcript.Request {
 
 // TestSteady: times rise by what has passed, and have a monotonic reading by which that is measured.
 func TestSteady(t *testing.T) {
-	now := recorder.Steady(time.Now)
+	now := replay.Steady(time.Now)
 	for last := now(); time.Since(last) < time.Millisecond; {
 		next := now()
 		if next.Before(last) || !strings.Contains(next.String(), " m=") {
@@ -63,7 +62,7 @@ func TestSteady(t *testing.T) {
 		}
 	}
 	wall := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	now = recorder.Steady(func() time.Time { wall = wall.Add(time.Second); return wall })
+	now = replay.Steady(func() time.Time { wall = wall.Add(time.Second); return wall })
 	if got := now(); !got.Equal(wall) {
 		t.Errorf("%s, want %s", got, wall)
 	}
@@ -71,10 +70,10 @@ func TestSteady(t *testing.T) {
 
 // TestGoesLive: what is recorded is returned, and what comes after it is written.
 func TestGoesLive(t *testing.T) {
-	dir, w := record(t, request("a"))
+	dir, w := recorderRecord(t, recorderRequest("a"))
 	r, lives := played(t, dir, w.Last().Seq)
 	r.Write(w)
-	had, err := r.Append(1, true, request("a"), transcript.Answer{Turn: 1, Attempt: 1, Text: "ok"})
+	had, err := r.Append(1, true, recorderRequest("a"), transcript.Answer{Turn: 1, Attempt: 1, Text: "ok"})
 	if err != nil || len(had) != 1 || *lives != 1 || r.Playing() {
 		t.Fatalf("%d, %v, %d", len(had), err, *lives)
 	}
@@ -99,14 +98,14 @@ func TestGoesLive(t *testing.T) {
 	}
 }
 
-// TestMadeAgain: a call without a result is made again, and the thread's time runs while it is: as soon as what the record has is
+// TestMadeAgain: a call without a result is made again, and the thread's time runs while it is: as soon as what the recorderRecord has is
 // played.
 func TestMadeAgain(t *testing.T) {
 	started := func(call string) transcript.CallStarted {
 		return transcript.CallStarted{Call: call, ID: call, Turn: 1, Name: "rye_execute", Risk: "read", Input: map[string]any{}}
 	}
 	result := transcript.CallResult{Call: "c1", Status: transcript.CallOK, Output: "one", Result: cas.Sum([]byte("one"))}
-	dir, w := record(t, started("c1"), started("c2"), result)
+	dir, w := recorderRecord(t, started("c1"), started("c2"), result)
 	r, lives := played(t, dir, w.Last().Seq)
 	r.Write(w)
 	defer r.Close()
@@ -130,20 +129,20 @@ func TestMadeAgain(t *testing.T) {
 	}
 }
 
-// TestCompared: without a writer the end of the record ends the thread, whatever it asks for.
+// TestCompared: without a writer the end of the recorderRecord ends the thread, whatever it asks for.
 func TestCompared(t *testing.T) {
-	dir, w := record(t, request("a"))
+	dir, w := recorderRecord(t, recorderRequest("a"))
 	r, _ := played(t, dir, w.Last().Seq)
-	if err := r.Rest(1); !tape.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "), "recorded: request now:      nothing") {
+	if err := r.Rest(1); !replay.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "), "recorded: request now:      nothing") {
 		t.Errorf("what is left: %v", err)
 	}
-	if _, err := r.Append(1, true, transcript.Checkpoint{Turn: 1}); !tape.Differs(err) {
+	if _, err := r.Append(1, true, transcript.Checkpoint{Turn: 1}); !replay.Differs(err) {
 		t.Errorf("another event: %v", err)
 	}
-	if _, err := r.Append(1, true, request("b")); !tape.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "), `now:      messages [{"role":"user","text":"b"}]`) {
+	if _, err := r.Append(1, true, recorderRequest("b")); !replay.Differs(err) || !strings.Contains(strings.Join(fault.Of(err).Why, " "), `now:      messages [{"role":"user","text":"b"}]`) {
 		t.Errorf("another request: %v, %v", err, fault.Of(err).Why)
 	}
-	if had, err := r.Append(1, true, request("a")); err != nil || len(had) != 1 {
+	if had, err := r.Append(1, true, recorderRequest("a")); err != nil || len(had) != 1 {
 		t.Fatalf("%d, %v", len(had), err)
 	}
 	_, answer := r.Answer()
@@ -151,7 +150,7 @@ func TestCompared(t *testing.T) {
 	_, _, short := r.Short()
 	_, more := r.Append(1, true, transcript.Checkpoint{Turn: 1})
 	for i, err := range []error{answer, result, short, more} {
-		if !errors.Is(err, recorder.ErrEnds) {
+		if !errors.Is(err, replay.ErrEnds) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
@@ -160,23 +159,23 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// TestLimits: the record knows when the time was over, and all else is known now.
+// TestLimits: the recorderRecord knows when the time was over, and all else is known now.
 func TestLimits(t *testing.T) {
-	over := &transcript.Limit{Code: recorder.Time, Current: 9, Max: 5, Action: "escalate"}
+	over := &transcript.Limit{Code: replay.Time, Current: 9, Max: 5, Action: "escalate"}
 	turns := &transcript.Limit{Code: "turns_exceeded"}
 	for _, c := range []struct {
 		recorded transcript.Payload
 		now      *transcript.Limit
 		want     string
 	}{
-		{*over, nil, recorder.Time}, {*over, turns, recorder.Time}, {request("a"), over, ""}, {request("a"), turns, "turns_exceeded"}, {request("a"), nil, ""},
-		{nil, over, recorder.Time},
+		{*over, nil, replay.Time}, {*over, turns, replay.Time}, {recorderRequest("a"), over, ""}, {recorderRequest("a"), turns, "turns_exceeded"}, {recorderRequest("a"), nil, ""},
+		{nil, over, replay.Time},
 	} {
 		var events []transcript.Payload
 		if c.recorded != nil {
 			events = append(events, c.recorded)
 		}
-		dir, w := record(t, events...)
+		dir, w := recorderRecord(t, events...)
 		r, _ := played(t, dir, w.Last().Seq)
 		got, err := r.Limit(func() *transcript.Limit { return c.now })
 		if err != nil || (got == nil) != (c.want == "") || got != nil && got.Code != c.want {
@@ -184,7 +183,7 @@ func TestLimits(t *testing.T) {
 		}
 		r.Close()
 	}
-	dir, w := record(t, transcript.Limit{Code: recorder.Spend, Current: 1, Max: 1, Action: "escalate"})
+	dir, w := recorderRecord(t, transcript.Limit{Code: replay.Spend, Current: 1, Max: 1, Action: "escalate"})
 	r, _ := played(t, dir, w.Last().Seq)
 	if short, known, err := r.Short(); !short || !known || err != nil {
 		t.Errorf("%t, %t, %v", short, known, err)

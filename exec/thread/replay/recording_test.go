@@ -1,4 +1,4 @@
-package recording
+package replay
 
 import (
 	"bytes"
@@ -57,12 +57,12 @@ func TestRoundTrip(t *testing.T) {
 	cost := transcript.Cost{Turns: 1, Spend: 5, Elapsed: time.Second}
 	for _, end := range []transcript.Payload{transcript.Completed{Result: "r", Cost: cost}, transcript.HandedOff{Next: "t-9", Cost: cost},
 		transcript.Cancelled{By: "ann", Cost: cost}} {
-		events, err := FromThread(write(t, end))
+		events, err := RecordingOf(write(t, end))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b, again bytes.Buffer
-		if err := Write(&b, events); err != nil {
+		if err := WriteRecording(&b, events); err != nil {
 			t.Fatal(err)
 		}
 		for _, word := range []string{"ann", "build-7", "4711", "t-1", "t-2", "t-9", "up-1", "duration", "elapsed", "receipt", "until"} {
@@ -70,28 +70,28 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("%s: %q is in the recording:\n%s", end.Type(), word, b.String())
 			}
 		}
-		read, err := Read(bytes.NewReader(b.Bytes()))
+		read, err := ReadRecording(bytes.NewReader(b.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		dir := filepath.Join(t.TempDir(), "restored")
-		if err := Restore(dir, read); err != nil {
+		if err := RestoreRecording(dir, read); err != nil {
 			t.Fatal(err)
 		}
-		if read, err = FromThread(dir); err != nil {
+		if read, err = RecordingOf(dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := Write(&again, read); err != nil || !bytes.Equal(again.Bytes(), b.Bytes()) {
+		if err := WriteRecording(&again, read); err != nil || !bytes.Equal(again.Bytes(), b.Bytes()) {
 			t.Fatalf("%v\n%s\nwant\n%s", err, again.String(), b.String())
 		}
-		if slices.ContainsFunc(read, func(e *Event) bool { return e.Type == transcript.TypeDriver }) {
+		if slices.ContainsFunc(read, func(e *RecordedEvent) bool { return e.Type == transcript.TypeDriver }) {
 			t.Error("a driver is in the recording")
 		}
 	}
-	if !Is([]byte(started)) || Is([]byte(`{"type":"hook","payload":{"id":"a","event":"b"}}`)) || Is([]byte("x")) {
+	if !IsRecording([]byte(started)) || IsRecording([]byte(`{"type":"hook","payload":{"id":"a","event":"b"}}`)) || IsRecording([]byte("x")) {
 		t.Error("what is a recording isn't told from what isn't")
 	}
-	if got := Dir("acme/web/deploy"); got != "acme/web/_recordings/deploy" {
+	if got := RecordingDir("acme/web/deploy"); got != "acme/web/_recordings/deploy" {
 		t.Error(got)
 	}
 }
@@ -100,16 +100,16 @@ const started = `{"type": "thread_started", "payload": {"depth": 1, "directive":
 
 // TestRestored: a recording that breaks off is restored as a transcript that ends with a signature all the same.
 func TestRestored(t *testing.T) {
-	events, err := FromThread(write(t, transcript.Completed{}))
+	events, err := RecordingOf(write(t, transcript.Completed{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []int{1, 2, len(events) - 1} {
 		dir := filepath.Join(t.TempDir(), "restored")
-		if err := Restore(dir, events[:n]); err != nil {
+		if err := RestoreRecording(dir, events[:n]); err != nil {
 			t.Fatal(err)
 		}
-		got, err := FromThread(dir)
+		got, err := RecordingOf(dir)
 		if err != nil || len(got) != n+1 || got[n].Type != transcript.TypeCheckpoint {
 			t.Errorf("%d events: %d, %v", n, len(got), err)
 		}
@@ -130,22 +130,22 @@ func TestInvalid(t *testing.T) {
 		{started + `{"type":"none","payload":{}}` + "\n", "line 2 of the recording: unknown type of event"},
 		{started + strings.Repeat(" ", maxLine), "line 2 of the recording: "},
 	} {
-		if _, err := Read(strings.NewReader(c.text)); fault.CodeOf(err) != fault.Parsing || !strings.Contains(err.Error(), c.want) {
+		if _, err := ReadRecording(strings.NewReader(c.text)); fault.CodeOf(err) != fault.Parsing || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.80q: %v", c.text, err)
 		}
 	}
 	// The schema allows it, the order doesn't.
-	events, err := Read(strings.NewReader(started + `{"type":"call_result","payload":{"call":"c1","status":"ok"}}` + "\n"))
+	events, err := ReadRecording(strings.NewReader(started + `{"type":"call_result","payload":{"call":"c1","status":"ok"}}` + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(filepath.Join(t.TempDir(), "a"), events); err == nil || !strings.Contains(err.Error(), "line 2 of the recording") {
+	if err := RestoreRecording(filepath.Join(t.TempDir(), "a"), events); err == nil || !strings.Contains(err.Error(), "line 2 of the recording") {
 		t.Error(err)
 	}
-	if err := Restore(filepath.Join(t.TempDir(), "a"), events[1:]); fault.CodeOf(err) != fault.Parsing {
+	if err := RestoreRecording(filepath.Join(t.TempDir(), "a"), events[1:]); fault.CodeOf(err) != fault.Parsing {
 		t.Error(err)
 	}
-	if err := Restore(filepath.Join(t.TempDir(), "a"), append(events[:1:1], &Event{transcript.TypeHook, map[string]any{"id": 5.0}})); err == nil ||
+	if err := RestoreRecording(filepath.Join(t.TempDir(), "a"), append(events[:1:1], &RecordedEvent{transcript.TypeHook, map[string]any{"id": 5.0}})); err == nil ||
 		!strings.Contains(err.Error(), "line 2 of the recording") {
 		t.Error(err)
 	}
@@ -158,10 +158,10 @@ func TestInvalid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FromThread(dir); err == nil {
+	if _, err := RecordingOf(dir); err == nil {
 		t.Error("a transcript that was changed is recorded")
 	}
-	if err := Restore(dir, events[:1]); err == nil {
+	if err := RestoreRecording(dir, events[:1]); err == nil {
 		t.Error("a thread is written over another")
 	}
 }
@@ -171,17 +171,17 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(started + `{"type":"hook","payload":{"id":"a","event":"b","result":{"x":1.5}}}` + "\n"))
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		events, err := Read(bytes.NewReader(b))
+		events, err := ReadRecording(bytes.NewReader(b))
 		if err != nil {
 			return
 		}
 		var first, second bytes.Buffer
-		if err := Write(&first, events); err != nil {
+		if err := WriteRecording(&first, events); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Read(bytes.NewReader(first.Bytes()))
+		again, err := ReadRecording(bytes.NewReader(first.Bytes()))
 		if err == nil {
-			err = Write(&second, again)
+			err = WriteRecording(&second, again)
 		}
 		if err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
 			t.Fatalf("%v\n%s\n%s", err, first.Bytes(), second.Bytes())

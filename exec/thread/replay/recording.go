@@ -1,27 +1,4 @@
-// Package recording is the transcript of a thread in a small form that lies beside a directive as a test.
-//
-// # Format
-//
-// A recording is a file of lines, each the event of a transcript (package transcript) in canonical form without what
-// differs from run to run:
-//
-//	{"payload":{"depth":10,"directive":{"ref":"directive:acme/deploy"},"format":"rye transcript/2","given":{"site":"a"},…},"type":"thread_started"}
-//	{"payload":{"attempt":1,"digest":"blake3:…","kept":0,"messages":[…],"model":"claude","turn":1,…},"type":"request"}
-//
-// Left out are driver, the members prev, seq, thread and time of lines, and of payloads:
-//
-//	thread_started    lock, principal, set, parent and continues; policy is empty
-//	checkpoint        sig
-//	any               digest of an item; duration, elapsed and until; call and receipt of the audit log; by and principal
-//	call_started      child and key
-//	thread_continued  next is "next"
-//
-// A reader takes any JSON that means the same, so a recording may be edited. The events must be in the order of a
-// transcript, and fit its schema.
-//
-// The recordings of directive:acme/deploy are .ai/directives/acme/_recordings/deploy/NAME.jsonl. A segment that begins
-// with "_" is never an item.
-package recording
+package replay
 
 import (
 	"bufio"
@@ -41,16 +18,16 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// Ext is the extension of a recording's file.
-const Ext = ".jsonl"
+// RecordingExt is the extension of a recording's file.
+const RecordingExt = ".jsonl"
 
-// Dir returns where the recordings of a directive are, below the directory of directives.
-func Dir(directive string) string {
+// RecordingDir returns where the recordings of a directive are, below the directory of directives.
+func RecordingDir(directive string) string {
 	return path.Join(path.Dir(directive), "_recordings", path.Base(directive))
 }
 
-// An Event is a line of a recording.
-type Event struct {
+// An RecordedEvent is a line of a recording.
+type RecordedEvent struct {
 	Type    transcript.Type
 	Payload map[string]any // JSON's values
 }
@@ -67,8 +44,8 @@ var varying = map[transcript.Type][]string{
 	transcript.TypeCancelled:   {"by"},
 }
 
-// Of returns what a recording has of an event; nil for one that it doesn't have.
-func Of(e *transcript.Event) (*Event, error) {
+// NewRecordedEvent returns what a recording has of an event; nil for one that it doesn't have.
+func NewRecordedEvent(e *transcript.Event) (*RecordedEvent, error) {
 	if e.Type == transcript.TypeDriver {
 		return nil, nil
 	}
@@ -94,17 +71,17 @@ func Of(e *transcript.Event) (*Event, error) {
 	case transcript.TypeHandedOff:
 		p["next"] = "next"
 	}
-	return &Event{e.Type, p}, nil
+	return &RecordedEvent{e.Type, p}, nil
 }
 
-// FromThread returns what a recording has of the transcript in a thread's directory.
-func FromThread(dir string) ([]*Event, error) {
-	var all []*Event
+// RecordingOf returns what a recording has of the transcript in a thread's directory.
+func RecordingOf(dir string) ([]*RecordedEvent, error) {
+	var all []*RecordedEvent
 	for e, err := range transcript.Read(dir) {
 		if err != nil {
 			return nil, err
 		}
-		kept, err := Of(e)
+		kept, err := NewRecordedEvent(e)
 		if err != nil {
 			return nil, err
 		}
@@ -116,13 +93,13 @@ func FromThread(dir string) ([]*Event, error) {
 }
 
 // Append appends the line of an event, with LF.
-func (e *Event) Append(b []byte) ([]byte, error) {
+func (e *RecordedEvent) Append(b []byte) ([]byte, error) {
 	b, err := jcs.Append(b, map[string]any{"type": string(e.Type), "payload": e.Payload})
 	return append(b, '\n'), err
 }
 
-// Write writes a recording.
-func Write(w io.Writer, events []*Event) error {
+// WriteRecording writes a recording.
+func WriteRecording(w io.Writer, events []*RecordedEvent) error {
 	for _, e := range events {
 		b, err := e.Append(nil)
 		if err == nil {
@@ -135,17 +112,17 @@ func Write(w io.Writer, events []*Event) error {
 	return nil
 }
 
-// Is reports whether a file that begins with this line is a recording.
-func Is(line []byte) bool {
+// IsRecording reports whether a file that begins with this line is a recording.
+func IsRecording(line []byte) bool {
 	e, err := parse(line)
 	return err == nil && e.Type == transcript.TypeStarted
 }
 
 const maxLine = transcript.MaxPayload + 1<<10
 
-// Read reads a recording. An error names the line.
-func Read(r io.Reader) ([]*Event, error) {
-	var all []*Event
+// ReadRecording reads a recording. An error names the line.
+func ReadRecording(r io.Reader) ([]*RecordedEvent, error) {
+	var all []*RecordedEvent
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	for n := 1; lines.Scan(); n++ {
@@ -175,7 +152,7 @@ func invalid(line int, err error) error {
 }
 
 // parse reads a line.
-func parse(b []byte) (*Event, error) {
+func parse(b []byte) (*RecordedEvent, error) {
 	v, err := jcs.Parse(bytes.TrimSpace(b))
 	if err != nil {
 		return nil, err
@@ -186,7 +163,7 @@ func parse(b []byte) (*Event, error) {
 	if !okType || !okPayload || len(m) != 2 {
 		return nil, errors.New("not an object of type and payload")
 	}
-	e := &Event{transcript.Type(name), p}
+	e := &RecordedEvent{transcript.Type(name), p}
 	switch e.Type {
 	case transcript.TypeDriver:
 		return nil, fmt.Errorf("a recording has no %s", e.Type)
@@ -200,7 +177,7 @@ func parse(b []byte) (*Event, error) {
 }
 
 // says returns the payload as package transcript writes it.
-func (e *Event) says() (transcript.Payload, error) {
+func (e *RecordedEvent) says() (transcript.Payload, error) {
 	b, err := jcs.Append(nil, e.Payload)
 	if err != nil {
 		return nil, err
@@ -211,9 +188,9 @@ func (e *Event) says() (transcript.Payload, error) {
 // moment is the time of every event that is restored.
 var moment = time.Unix(1_795_000_000, 0)
 
-// Restore writes the events of a recording as the transcript of a new directory, signed by a key that is thrown away: it can
+// RestoreRecording writes the events of a recording as the transcript of a new directory, signed by a key that is thrown away: it can
 // be read as any other, and proves nothing.
-func Restore(dir string, events []*Event) (err error) {
+func RestoreRecording(dir string, events []*RecordedEvent) (err error) {
 	first, err := events[0].says()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package tape_test
+package replay_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -98,9 +98,9 @@ func recordAt(t testing.TB, now func() time.Time, events ...transcript.Payload) 
 func next(epoch int64) drive { return drive{transcript.Driver{Epoch: epoch}} }
 
 // open opens a record after its first event.
-func open(t testing.TB, dir string, last int64) *tape.Tape {
+func open(t testing.TB, dir string, last int64) *replay.Player {
 	t.Helper()
-	p := tape.Open(dir, last)
+	p := replay.Open(dir, last)
 	t.Cleanup(p.Close)
 	if e, err := p.Take(); err != nil || e.Type != transcript.TypeStarted {
 		t.Fatal(e, err)
@@ -109,7 +109,7 @@ func open(t testing.TB, dir string, last int64) *tape.Tape {
 }
 
 // types takes all that is left.
-func types(t testing.TB, p *tape.Tape) string {
+func types(t testing.TB, p *replay.Player) string {
 	t.Helper()
 	var all []string
 	for {
@@ -170,7 +170,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestLast: a tape ends where it is to end, and has ended once it is closed.
+// TestLast: a player ends where it is to end, and has ended once it is closed.
 func TestLast(t *testing.T) {
 	dir := record(t, hook, mark, hook, done)
 	for last, want := range map[int64]string{3: "hook", 4: "hook checkpoint",
@@ -287,13 +287,13 @@ func TestAnswer(t *testing.T) {
 
 // TestDamage: a record that was changed is an error where that begins, whatever is asked for, and stays one.
 func TestDamage(t *testing.T) {
-	for name, asks := range map[string]func(*tape.Tape) error{
-		"peek":   func(p *tape.Tape) error { _, err := p.Peek(); return err },
-		"take":   func(p *tape.Tape) error { _, err := p.Take(); return err },
-		"match":  func(p *tape.Tape) error { _, _, err := p.Match(request, 1, true); return err },
-		"rest":   func(p *tape.Tape) error { return p.Rest(1) },
-		"result": func(p *tape.Tape) error { _, _, err := p.Result("c1"); return err },
-		"answer": func(p *tape.Tape) error { _, err := p.Answer(); return err },
+	for name, asks := range map[string]func(*replay.Player) error{
+		"peek":   func(p *replay.Player) error { _, err := p.Peek(); return err },
+		"take":   func(p *replay.Player) error { _, err := p.Take(); return err },
+		"match":  func(p *replay.Player) error { _, _, err := p.Match(request, 1, true); return err },
+		"rest":   func(p *replay.Player) error { return p.Rest(1) },
+		"result": func(p *replay.Player) error { _, _, err := p.Result("c1"); return err },
+		"answer": func(p *replay.Player) error { _, err := p.Answer(); return err },
 	} {
 		for _, before := range [][]transcript.Payload{nil, {stopped}, {stopped, mark}, {next(2)}} {
 			dir := record(t, append(append([]transcript.Payload{hook}, before...), request, answer)...)
@@ -312,14 +312,14 @@ func TestDamage(t *testing.T) {
 			p.Close()
 		}
 	}
-	p := tape.Open(t.TempDir(), 0)
+	p := replay.Open(t.TempDir(), 0)
 	defer p.Close()
 	if e, err := p.Take(); !errors.Is(err, fs.ErrNotExist) || e != nil {
 		t.Error(e, err)
 	}
 }
 
-// TestTogether: calls that run side by side ask one tape.
+// TestTogether: calls that run side by side ask one player.
 func TestTogether(t *testing.T) {
 	const calls = 50
 	var events []transcript.Payload

@@ -1,4 +1,4 @@
-// Package tape plays the record of a thread back: what a model answered, and what came of calls.
+// Package replay plays the record of a thread back: what a model answered, and what came of calls.
 //
 // A thread that is resumed, or replayed, runs its loop again from the start. What the loop asks for is answered from the record,
 // event by event, until that ends, and each event that the thread would write is compared with the recorded one (Match). So the
@@ -7,7 +7,44 @@
 // Where a record says that a thread stopped and went on (waiting, driver, continued), that its process died (driver without
 // waiting), or that its time was over (limit before that), nothing happens again: Peek passes over it, and adds up the limits that
 // were given then.
-package tape
+//
+// # Recording
+//
+// A Recorder writes the record of a thread, and plays what it already has: before an effect, and for everything that comes from
+// outside, the thread asks it first.
+//
+//	r := &replay.Recorder{Now: …, Limits: …, Live: …}
+//	r.Write(writer)          what is new goes there; without it the thread is only compared with its record
+//	r.Play(dir, last)        the record answers; without it the thread is a new one
+//	r.Begin()                before anything else
+//	had, err := r.Append(…)  what is recorded already is compared and returned, the rest is written
+//
+// Package player says how events are compared.
+//
+// Package recording is the transcript of a thread in a small form that lies beside a directive as a test.
+//
+// # Format
+//
+// A recording is a file of lines, each the event of a transcript (package transcript) in canonical form without what
+// differs from run to run:
+//
+//	{"payload":{"depth":10,"directive":{"ref":"directive:acme/deploy"},"format":"rye transcript/2","given":{"site":"a"},…},"type":"thread_started"}
+//	{"payload":{"attempt":1,"digest":"blake3:…","kept":0,"messages":[…],"model":"claude","turn":1,…},"type":"request"}
+//
+// Left out are driver, the members prev, seq, thread and time of lines, and of payloads:
+//
+//	thread_started    lock, principal, set, parent and continues; policy is empty
+//	checkpoint        sig
+//	any               digest of an item; duration, elapsed and until; call and receipt of the audit log; by and principal
+//	call_started      child and key
+//	thread_continued  next is "next"
+//
+// A reader takes any JSON that means the same, so a recording may be edited. The events must be in the order of a
+// transcript, and fit its schema.
+//
+// The recordings of directive:acme/deploy are .ai/directives/acme/_recordings/deploy/NAME.jsonl. A segment that begins
+// with "_" is never an item.
+package replay
 
 import (
 	"iter"
@@ -17,8 +54,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// A Tape is the record of one thread. It is safe for many goroutines.
-type Tape struct {
+// A Player is the record of one thread. It is safe for many goroutines.
+type Player struct {
 	mu      sync.Mutex
 	next    func() (*transcript.Event, error, bool)
 	stop    func()
@@ -35,14 +72,14 @@ type Tape struct {
 }
 
 // Open opens the record in a thread's directory up to a line, 0 for all. The caller closes it.
-func Open(dir string, last int64) *Tape {
-	t := &Tape{last: last}
+func Open(dir string, last int64) *Player {
+	t := &Player{last: last}
 	t.next, t.stop = iter.Pull2(transcript.Read(dir))
 	return t
 }
 
 // Close closes the files.
-func (t *Tape) Close() {
+func (t *Player) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stop()
@@ -50,7 +87,7 @@ func (t *Tape) Close() {
 }
 
 // fill reads ahead until so many events are there, as far as there are.
-func (t *Tape) fill(n int) error {
+func (t *Player) fill(n int) error {
 	for len(t.ahead) < n && !t.ended && t.err == nil {
 		var e *transcript.Event
 		var more bool
@@ -68,7 +105,7 @@ func (t *Tape) fill(n int) error {
 }
 
 // look returns what the n-th event ahead says, counted from 0, nil at the end.
-func (t *Tape) look(n int) (transcript.Payload, error) {
+func (t *Player) look(n int) (transcript.Payload, error) {
 	if err := t.fill(n + 1); err != nil || n >= len(t.ahead) {
 		return nil, err
 	}
@@ -76,7 +113,7 @@ func (t *Tape) look(n int) (transcript.Payload, error) {
 }
 
 // take removes the first event.
-func (t *Tape) take() *transcript.Event {
+func (t *Player) take() *transcript.Event {
 	e := t.ahead[0]
 	t.ahead = t.ahead[1:]
 	if e.Type == transcript.TypeDriver {
@@ -90,7 +127,7 @@ func (t *Tape) take() *transcript.Event {
 }
 
 // goesOn passes over the places where the thread stopped and went on.
-func (t *Tape) goesOn() error {
+func (t *Player) goesOn() error {
 	for {
 		n, err := t.stopped()
 		if n == 0 || err != nil {
@@ -117,7 +154,7 @@ func (t *Tape) goesOn() error {
 
 // stopped returns how many of the next events say that the thread stopped, up to the driver with which it went on; 0 if they
 // don't. The end of the thread's time may come anywhere, and is passed over with what its hooks did.
-func (t *Tape) stopped() (n int, err error) {
+func (t *Player) stopped() (n int, err error) {
 	late, waits := false, false
 	for ; ; n++ {
 		if err := t.fill(n + 1); err != nil || n == len(t.ahead) {
@@ -159,13 +196,13 @@ func Late(e *transcript.Event) bool {
 }
 
 // Peek returns the next event, nil at the end.
-func (t *Tape) Peek() (*transcript.Event, error) {
+func (t *Player) Peek() (*transcript.Event, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.peek()
 }
 
-func (t *Tape) peek() (*transcript.Event, error) {
+func (t *Player) peek() (*transcript.Event, error) {
 	if err := t.goesOn(); err != nil || len(t.ahead) == 0 {
 		return nil, err
 	}
@@ -173,7 +210,7 @@ func (t *Tape) peek() (*transcript.Event, error) {
 }
 
 // Take returns the next event and removes it, nil at the end.
-func (t *Tape) Take() (*transcript.Event, error) {
+func (t *Player) Take() (*transcript.Event, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, err := t.peek()
@@ -184,7 +221,7 @@ func (t *Tape) Take() (*transcript.Event, error) {
 }
 
 // Limits returns the limits that the thread was given since the last time it was asked.
-func (t *Tape) Limits() []*transcript.Limits {
+func (t *Player) Limits() []*transcript.Limits {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.limits
@@ -193,7 +230,7 @@ func (t *Tape) Limits() []*transcript.Limits {
 }
 
 // Skipped counts the calls that were passed over since the last time it was asked.
-func (t *Tape) Skipped() int {
+func (t *Player) Skipped() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.skipped
@@ -202,25 +239,25 @@ func (t *Tape) Skipped() int {
 }
 
 // Resumed counts how often the thread went on, as far as it was played.
-func (t *Tape) Resumed() int {
+func (t *Player) Resumed() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.resumed
 }
 
 // Elapsed is how long the thread had run, as far as it was played, without the time that it stood still.
-func (t *Tape) Elapsed() time.Duration {
+func (t *Player) Elapsed() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.before + t.part()
 }
 
 // part is how long the last part has run. Clocks that are set back take nothing away.
-func (t *Tape) part() time.Duration { return max(t.at.Sub(t.began), 0) }
+func (t *Player) part() time.Duration { return max(t.at.Sub(t.began), 0) }
 
 // Result returns what came of a call that has begun, and the artifact with it, if there is one. The result is nil if the record
 // has none.
-func (t *Tape) Result(call string) (*transcript.CallResult, *transcript.Artifact, error) {
+func (t *Player) Result(call string) (*transcript.CallResult, *transcript.Artifact, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var artifact *transcript.Artifact
@@ -254,7 +291,7 @@ type Answered struct {
 const LostID = "answer_lost"
 
 // Answer returns what came of the request that was matched last. It isn't taken: calls of hooks may stand before it.
-func (t *Tape) Answer() (a Answered, err error) {
+func (t *Player) Answer() (a Answered, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := 0; ; i++ {

@@ -1,4 +1,4 @@
-package tape_test
+package replay_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/tape"
+	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -123,7 +123,7 @@ func TestMatch(t *testing.T) {
 				continue
 			}
 			f, _ := fault.Find(err)
-			if why := strings.Join(f.Why, "|"); f.Code != fault.Conflict || !tape.Differs(err) ||
+			if why := strings.Join(f.Why, "|"); f.Code != fault.Conflict || !replay.Differs(err) ||
 				f.Details["line"] != int64(2+len(events)) || all && !strings.HasPrefix(why, c.shown) {
 				t.Errorf("%s: %v, %v, want %s", c.was.Type(), err, f.Why, c.shown)
 			}
@@ -150,7 +150,7 @@ func TestStart(t *testing.T) {
 		{func(s *transcript.Started) { s.Depth = 3 }, `recorded: depth 0`},
 		{func(s *transcript.Started) { s.Limits = *limitsOf(3) }, `recorded: limits {}`},
 	} {
-		p := tape.Open(dir, 0)
+		p := replay.Open(dir, 0)
 		_, _, err := p.Match(other(started(), c.edit), 0, true)
 		if f, bad := fault.Find(err); bad != (c.wants != "") || bad && f.Why[0] != c.wants {
 			t.Errorf("%v, want %q", err, c.wants)
@@ -164,7 +164,7 @@ func TestEnds(t *testing.T) {
 	p := open(t, record(t, hook, done), 0)
 	for _, now := range []transcript.Payload{hook, done} {
 		err := p.Rest(3)
-		d, is := errors.AsType[*tape.Difference](err)
+		d, is := errors.AsType[*replay.Difference](err)
 		if !is || fault.CodeOf(err) != fault.Conflict || d.Type != now.Type() || d.NowType != "" || d.Turn != 3 ||
 			!slices.Equal(d.Lines(), []string{"recorded: " + string(now.Type()), "now:      nothing"}) {
 			t.Errorf("%+v, %v", d, err)
@@ -190,7 +190,7 @@ func TestNoJSON(t *testing.T) {
 	for _, bad := range []any{func() {}, deep, 1 << 60} {
 		p := open(t, record(t, hook), 0)
 		if e, over, err := p.Match(transcript.Hook{ID: "h", Event: "error", Result: bad}, 1, true); e != nil ||
-			over || err == nil || tape.Differs(err) {
+			over || err == nil || replay.Differs(err) {
 			t.Errorf("%v, %v, %v", e, over, err)
 		}
 	}
@@ -199,15 +199,15 @@ func TestNoJSON(t *testing.T) {
 // TestPlayed: a difference is an outcome, any other error stays one.
 func TestPlayed(t *testing.T) {
 	p := open(t, record(t, hook), 0)
-	var r tape.Played
+	var r replay.Played
 	if err := r.Take(p.Rest(1)); err != nil || r.Difference == nil || r.Difference.Type != transcript.TypeHook {
 		t.Errorf("%+v, %v", r, err)
 	}
-	r = tape.Played{}
+	r = replay.Played{}
 	if err := r.Take(os.ErrClosed); !errors.Is(err, os.ErrClosed) || r.Difference != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if err := r.Take(nil); err != nil || r.Difference != nil || tape.Differs(nil) {
+	if err := r.Take(nil); err != nil || r.Difference != nil || replay.Differs(nil) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -217,7 +217,7 @@ func TestLong(t *testing.T) {
 	base := strings.Repeat("ä", 3000)
 	for _, at := range []int{0, 1, 2, 199, 200, 2000, 5998} {
 		changed := base[:at&^1] + "<>" + base[at&^1+2:]
-		d := &tape.Difference{Type: transcript.TypeAnswer, NowType: transcript.TypeAnswer,
+		d := &replay.Difference{Type: transcript.TypeAnswer, NowType: transcript.TypeAnswer,
 			Recorded: map[string]any{"text": base, "same": base}, Now: map[string]any{"text": changed, "same": base}}
 		lines := d.Lines()
 		if len(lines) != 2 || strings.Contains(lines[0], "<>") || !strings.Contains(lines[1], "<>") ||
@@ -225,7 +225,7 @@ func TestLong(t *testing.T) {
 			t.Errorf("at %d: %q", at, lines)
 		}
 	}
-	shorter := &tape.Difference{Type: "x", NowType: "x", Recorded: map[string]any{"text": base},
+	shorter := &replay.Difference{Type: "x", NowType: "x", Recorded: map[string]any{"text": base},
 		Now: map[string]any{"text": base[:2000]}}
 	if lines := shorter.Lines(); len(lines) != 2 || !strings.HasSuffix(lines[1], `ä"`) || !strings.HasSuffix(lines[0], "…") {
 		t.Errorf("%q", lines)
@@ -249,7 +249,7 @@ func FuzzTape(f *testing.F) {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, transcript.LinesFile), lines, 0o600),
 			os.WriteFile(filepath.Join(dir, transcript.PayloadsFile), payloads, 0o600))
-		a, b := tape.Open(dir, last), tape.Open(dir, last)
+		a, b := replay.Open(dir, last), replay.Open(dir, last)
 		defer a.Close()
 		defer b.Close()
 		for seq := int64(0); ; {

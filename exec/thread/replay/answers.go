@@ -1,15 +1,13 @@
-package recorder
+package replay
 
 import (
 	"slices"
 
-	"github.com/rye-build/rye/exec/thread/tape"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // The codes of the limits that depend on more than the record: on time, and on what others have left of a budget.
 const (
-	Time  = tape.Time
 	Spend = "spend_exceeded"
 )
 
@@ -17,10 +15,10 @@ const (
 func (r *Recorder) next() (*transcript.Event, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tape == nil {
+	if r.player == nil {
 		return nil, nil
 	}
-	e, err := r.tape.Peek()
+	e, err := r.player.Peek()
 	r.passed()
 	return e, err
 }
@@ -43,7 +41,7 @@ func (r *Recorder) Cancelled() (*transcript.Cancelled, error) {
 
 // ends is the error of a thread that is only compared, where its record has nothing more: ErrTime if its time was over there.
 func (r *Recorder) ends() error {
-	if e, _ := r.tape.Peek(); tape.Late(e) {
+	if e, _ := r.player.Peek(); Late(e) {
 		return ErrTime
 	}
 	return ErrEnds
@@ -84,9 +82,9 @@ func (r *Recorder) Short() (short, known bool, err error) {
 }
 
 // Answer returns what came of the request that was recorded last: nothing if the process ended before.
-func (r *Recorder) Answer() (a tape.Answered, err error) {
-	a, err = r.tape.Answer()
-	if err == nil && a == (tape.Answered{}) && !r.Writes() {
+func (r *Recorder) Answer() (a Answered, err error) {
+	a, err = r.player.Answer()
+	if err == nil && a == (Answered{}) && !r.Writes() {
 		err = r.ends()
 	}
 	return a, err
@@ -97,17 +95,17 @@ func (r *Recorder) Answer() (a tape.Answered, err error) {
 func (r *Recorder) Result(call string) (was *transcript.CallResult, artifact *transcript.Artifact, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tape == nil {
+	if r.player == nil {
 		return nil, nil, nil
 	}
-	was, artifact, err = r.tape.Result(call)
+	was, artifact, err = r.player.Result(call)
 	switch {
 	case err != nil || was != nil:
 		return was, artifact, err
 	case !r.Writes():
 		return nil, nil, r.ends()
 	}
-	e, err := r.tape.Peek()
+	e, err := r.player.Peek()
 	if r.passed(); e == nil && err == nil {
 		r.live()
 	}
@@ -133,8 +131,8 @@ func (r *Recorder) NextResult() (call string, err error) {
 func (r *Recorder) Lost(unknown *transcript.Fault) (began int, open []transcript.Payload, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.tape != nil {
-		e, err := r.tape.Peek()
+	for r.player != nil {
+		e, err := r.player.Peek()
 		if e == nil || err != nil {
 			return began, open, err
 		}
@@ -151,7 +149,7 @@ func (r *Recorder) Lost(unknown *transcript.Fault) (began int, open []transcript
 		default:
 			return began, open, nil
 		}
-		if _, err := r.tape.Take(); err != nil {
+		if _, err := r.player.Take(); err != nil {
 			return began, open, err
 		}
 	}
@@ -162,10 +160,10 @@ func (r *Recorder) Lost(unknown *transcript.Fault) (began int, open []transcript
 func (r *Recorder) resumed() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tape == nil {
+	if r.player == nil {
 		return 0
 	}
-	return r.tape.Resumed()
+	return r.player.Resumed()
 }
 
 // WentOn reports whether the thread was stopped here, and went on.
