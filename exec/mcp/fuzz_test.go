@@ -22,8 +22,8 @@ import (
 func FuzzHTTP(f *testing.F) {
 	none := errors.New("no project")
 	server := mcp.New(mcp.Options{Now: time.Now, Warn: func(error) {}, Open: func(context.Context) (*session.Session, func() error, error) { return nil, nil, none }})
-	tokens := &serve.Tokens{Dir: filepath.Join(f.TempDir(), "serve"), Now: time.Now}
-	secret, err := tokens.Add(f.Context(), serve.Token{Name: "fuzz", Scopes: []serve.Scope{serve.Call}})
+	tokens := &listener.Tokens{Dir: filepath.Join(f.TempDir(), "serve"), Now: time.Now}
+	secret, err := tokens.Add(f.Context(), listener.Token{Name: "fuzz", Scopes: []listener.Scope{listener.Call}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func FuzzHTTP(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	h.Handle("/mcp", serve.Call, server.Handler())
+	h.Handle("/mcp", listener.Call, server.Handler())
 	go h.Run(f.Context())
 	for _, body := range []string{begin, greets, ready, "", "[]", "{}", "nonsense", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`, `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + meta + `}}`,

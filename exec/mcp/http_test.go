@@ -25,18 +25,18 @@ type listening struct {
 	*served
 	url    string
 	http   http.Handler
-	tokens *serve.Tokens
+	tokens *listener.Tokens
 	end    context.CancelFunc
 }
 
 // listen serves the project over HTTP.
 func (s *served) listen() *listening {
 	s.t.Helper()
-	l := &listening{served: s, tokens: serve.OpenTokens(filepath.Join(s.p.Home, "state"), time.Now)}
+	l := &listening{served: s, tokens: listener.OpenTokens(filepath.Join(s.p.Home, "state"), time.Now)}
 	h, err := listener.Listen(listener.Options{Listen: "127.0.0.1:0", Tokens: l.tokens, Ready: s.server.Ready, Now: time.Now, Warn: s.warn,
 		Rate: 1 << 20, Look: time.Millisecond, Grace: time.Second})
 	s.must(err, s.server.Open(s.t.Context()))
-	h.Handle("/mcp", serve.Call, s.server.Handler())
+	h.Handle("/mcp", listener.Call, s.server.Handler())
 	l.url, l.http = h.URL("/mcp"), h
 	ctx, cancel := context.WithCancel(s.t.Context())
 	l.end = cancel
@@ -52,9 +52,9 @@ func (s *served) listen() *listening {
 }
 
 // secret adds a token.
-func (l *listening) secret(name string, more ...serve.Scope) string {
+func (l *listening) secret(name string, more ...listener.Scope) string {
 	l.t.Helper()
-	secret, err := l.tokens.Add(l.t.Context(), serve.Token{Name: name, Tenant: "acme", Scopes: append([]serve.Scope{serve.Call}, more...)})
+	secret, err := l.tokens.Add(l.t.Context(), listener.Token{Name: name, Tenant: "acme", Scopes: append([]listener.Scope{listener.Call}, more...)})
 	l.must(err)
 	return secret
 }
@@ -161,9 +161,9 @@ func TestHTTPElicits(t *testing.T) {
 	l := serving(t).listen()
 	l.policy(asksAll)
 	for name, c := range map[string]struct {
-		scopes []serve.Scope
+		scopes []listener.Scope
 		want   bool
-	}{"call": {nil, false}, "approve": {[]serve.Scope{serve.Approve}, true}} {
+	}{"call": {nil, false}, "approve": {[]listener.Scope{listener.Approve}, true}} {
 		client := sdk.NewClient(&sdk.Implementation{Name: "http", Version: "1"}, &sdk.ClientOptions{
 			ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 				return &sdk.ElicitResult{Action: "accept", Content: object{"approve": true}}, nil

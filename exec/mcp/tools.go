@@ -161,7 +161,7 @@ func (r *request) thread(ctx context.Context, given object, dry bool) (any, erro
 	rows, money := thread.Local(o.State, o.Now)
 	defer money.Shut()
 	defer rows.Close()
-	engine := &thread.Engine{Session: r.session, Loops: loops, Dir: r.session.Threads(), Program: "rye " + o.Version, Now: o.Now, Registry: rows, Ledger: money}
+	engine := &thread.Engine{Session: r.session, Loops: loops, Dir: r.session.Threads(), Program: "rye " + o.Version, Now: o.Now, Roster: rows, Ledger: money}
 	result, err := engine.Run(ctx, &thread.Start{Directive: child.Directive, Inputs: params.Values(child.Inputs), Model: child.Model, Limits: child.Limits, Principal: r.caller.principal,
 		Approver: approver, Live: thread.Live{State: r.progress.state}})
 	if err == nil {

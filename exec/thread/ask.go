@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -19,6 +18,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -123,7 +123,7 @@ func (t *thread) onLost(event *transcript.Classified) error {
 func (t *thread) safe() error {
 	was, err := t.recorder.Cancelled()
 	if err == nil && was != nil {
-		return drive.Recorded(was)
+		return roster.RecordedRequest(was)
 	}
 	if q := t.watch.Asked(); q != nil && !t.recorder.Playing() {
 		return q

@@ -28,7 +28,7 @@ func (w *world) ask(id, what string) {
 
 // running returns the thread of a directive that runs.
 func (w *world) running(directive string) string {
-	all, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
+	all, err := w.engine.Roster.Threads(w.t.Context(), roster.Filter{})
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -93,7 +93,7 @@ func TestAskedToEnd(t *testing.T) {
 
 func all(t testing.TB, w *world) map[string]*roster.Thread {
 	t.Helper()
-	list, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+	list, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	rows := map[string]*roster.Thread{}
 	for _, row := range list {

@@ -136,7 +136,7 @@ func TestChildCancelled(t *testing.T) {
 	})
 	r, err := w.run(ctx, thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{"what": "one"})})
 	must(t, err)
-	rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+	rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	if len(rows) != 2 || r.Status != thread.Interrupted || r.Error.Code != fault.Cancelled {
 		t.Fatalf("%+v, %v, %d threads", r, r.Error, len(rows))
@@ -374,7 +374,7 @@ func TestGrantsStayNarrow(t *testing.T) {
 		return modeltest.Turn{Calls: []provider.ToolCall{loads}, Usage: provider.Usage{Input: 3800, Output: 5}}
 	})
 	r := w.plan("child", "tokens=1000000")
-	rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+	rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	narrow, last := 0, ""
 	check := func() {

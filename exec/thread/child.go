@@ -7,7 +7,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/calls"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/results"
@@ -22,7 +21,7 @@ func (t *thread) inherit(ctx context.Context) error {
 		return t.After.Permit(ctx, t.plan)
 	}
 	if a := t.Above; a != nil {
-		t.under, t.part, t.chosen, t.foreign, t.chain = a.Parent, a.Part, a.Chosen, !drive.Owned(ctx, t.Registry, t.Session, a.Parent), a.Chain
+		t.under, t.part, t.chosen, t.foreign, t.chain = a.Parent, a.Part, a.Chosen, !roster.Owned(ctx, t.Roster, t.Session, a.Parent), a.Chain
 		if err := t.plan.Narrow(a.Chain.Last().Grants); err != nil {
 			return err
 		}
@@ -48,10 +47,10 @@ func (t *thread) fund(ctx context.Context) error {
 	wanted := t.limits.Spend
 	open := func(part int64) error {
 		t.limits.Spend = min(wanted, part)
-		if err := t.Ledger.Do(ctx, ledger.Open(t.id, t.parentID(), t.seat.Epoch, t.limits.Budget(), t.Now())); err != nil {
+		if err := t.Ledger.Do(ctx, ledger.Open(t.id, t.parentID(), t.lease.Epoch, t.limits.Budget(), t.Now())); err != nil {
 			return err
 		}
-		t.money.Attach(t.Ledger, &ledger.Account{Thread: t.id, Epoch: t.seat.Epoch}, t.seat.Guard)
+		t.money.Attach(t.Ledger, &ledger.Account{Thread: t.id, Epoch: t.lease.Epoch}, t.lease.Guard)
 		return nil
 	}
 	switch {
@@ -83,7 +82,7 @@ func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
 	var row *roster.Thread // that it has although it never began
 	if c.Begun {
 		var err error
-		if row, err = roster.Get(ctx, t.Registry, c.Child); err == nil && transcript.Exists(row.Dir()) || err != nil && fault.CodeOf(err) != fault.NotFound {
+		if row, err = roster.Get(ctx, t.Roster, c.Child); err == nil && transcript.Exists(row.Dir()) || err != nil && fault.CodeOf(err) != fault.NotFound {
 			return t.GoOn(ctx, c.Child, &Resume{Principal: t.Principal, Approver: t.Approver, Live: t.Live.below(), parent: t, spawned: c.Spawn.Limits})
 		}
 	}
@@ -93,7 +92,7 @@ func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
 
 // GoOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over to.
 func (e *Engine) GoOn(ctx context.Context, id string, how *Resume) (*Result, error) {
-	row, err := results.Row(ctx, e.Registry, id)
+	row, err := results.Row(ctx, e.Roster, id)
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func TestSpawns(t *testing.T) {
 	for depth := range 4 {
 		w, _ := family(t, plan(""), func(string) []provider.ToolCall { return []provider.ToolCall{starts("a", "acme/plan", nil)} })
 		w.plan("", fmt.Sprint("depth=", depth))
-		rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+		rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 		must(t, err)
 		if len(rows) != depth+1 {
 			t.Errorf("depth %d: %d threads", depth, len(rows))

@@ -116,7 +116,7 @@ func (w *world) over(directive string) *roster.Thread {
 				return w.state(row.ID) // which a process that died meanwhile has set before
 			}
 		}
-		next, err := w.engine.Registry.Changed(w.t.Context(), mark)
+		next, err := w.engine.Roster.Changed(w.t.Context(), mark)
 		must(w.t, err)
 		mark = next
 	}
@@ -244,7 +244,7 @@ func TestDetachedEnds(t *testing.T) {
 		})
 		w.plan("top")
 		id := w.over("acme/step").ID
-		_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
+		_, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 		must(t, err)
 		if row := w.state(id); row.State != roster.Interrupted {
 			t.Errorf("%+v", row)
@@ -319,7 +319,7 @@ func detachedKilled(t *testing.T, n int) (*world, *roster.Thread) {
 		if alive == nil && len(all(t, w)) == 1 {
 			return w, nil
 		}
-		next, err := w.engine.Registry.Changed(t.Context(), mark)
+		next, err := w.engine.Roster.Changed(t.Context(), mark)
 		must(t, err)
 		mark = next
 	}
@@ -328,7 +328,7 @@ func detachedKilled(t *testing.T, n int) (*world, *roster.Thread) {
 // settled has a child go on whose process was killed, and checks what came of it.
 func (w *world) settled(n int, row *roster.Thread) (resumed int) {
 	t := w.t
-	_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
+	_, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	if !transcript.Exists(row.Dir()) {
 		return 0 // its parent knows that it could not be started
@@ -352,7 +352,7 @@ func (w *world) settled(n int, row *roster.Thread) (resumed int) {
 	if began["tool:acme/mark"] != 1 || began["tool:acme/echo"] != 1 {
 		t.Errorf("before change %d: %v", n, began)
 	}
-	_, err = results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
+	_, err = results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	child, top := w.account(row.ID), w.account(row.Parent)
 	if !child.Closed || child.Held != 0 || top.Below != child.Own || child.Own < 30_000 || child.Budget == nil || child.Own > *child.Budget {

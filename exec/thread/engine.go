@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/detach"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
@@ -38,8 +37,8 @@ type Engine struct {
 	Program string // that drives them, as in "rye 2.0.0"
 	Now     func() time.Time
 
-	Registry roster.Registry
-	Ledger   ledger.Ledger
+	Roster roster.Roster
+	Ledger ledger.Ledger
 	// Detach returns the command that runs a directive in a process of its own, for its job; nil: there are none.
 	Detach func(directive model.Ref) (proc.Command, error)
 	// Hook sees each change of a transcript before it is made. Tests inject faults this way.
@@ -109,7 +108,7 @@ const (
 // Run runs a directive to its end. An error says that no thread was begun; what became of one is in its result.
 func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
 	if s.parent == nil {
-		if _, err := results.Tidy(ctx, e.Registry, e.Ledger, roster.Filter{Live: true}, e.Now()); err != nil {
+		if _, err := results.Tidy(ctx, e.Roster, e.Ledger, roster.Filter{Live: true}, e.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -199,13 +198,13 @@ func (t *thread) open(ctx context.Context) error {
 // fail ends a thread that never ran.
 func (t *thread) fail(ctx context.Context, err error) error {
 	ctx = context.WithoutCancel(ctx)
-	return errors.Join(err, t.money.End(ctx, true, t.Now()), t.seat.Leave(ctx, roster.Failed, ""))
+	return errors.Join(err, t.money.End(ctx, true, t.Now()), t.lease.Leave(ctx, roster.Failed, ""))
 }
 
 // register makes this process the driver of the new thread.
 func (t *thread) register(ctx context.Context) (err error) {
 	if t.row != nil {
-		t.seat, err = drive.Again(ctx, t.Registry, t.row)
+		t.lease, err = roster.Reclaim(ctx, t.Roster, t.row)
 		return err
 	}
 	row := &roster.Thread{ID: t.id, Kind: t.plan.Kind(), Directive: t.Directive.String(), Created: t.began.UTC().Round(0), Parent: t.parentID(), Continues: t.continues,
@@ -216,7 +215,7 @@ func (t *thread) register(ctx context.Context) (err error) {
 	} else if t.Above != nil {
 		spawns = t.Above.Most.Spawns
 	}
-	t.seat, err = drive.Begin(ctx, t.Registry, t.Dir, row, spawns)
+	t.lease, err = roster.BeginLease(ctx, t.Roster, t.Dir, row, spawns)
 	return err
 }
 
@@ -226,7 +225,7 @@ func (t *thread) options() (transcript.Driver, transcript.Options, error) {
 	if err != nil {
 		return transcript.Driver{}, transcript.Options{}, err
 	}
-	return t.seat.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: replay.Steady(t.Now), Guard: t.seat.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
+	return t.lease.Driver(k, t.Program), transcript.Options{Key: k.Machine, Now: replay.Steady(t.Now), Guard: t.lease.Guard, Show: t.Live.Event, Hook: t.Hook}, nil
 }
 
 // record begins the transcript.
@@ -243,7 +242,7 @@ func (t *thread) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := transcript.Create(t.seat.Dir, t.id, *started, driver, options, handed...)
+	w, err := transcript.Create(t.lease.Dir, t.id, *started, driver, options, handed...)
 	if err == nil {
 		t.recorder.Write(w)
 	}

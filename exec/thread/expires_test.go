@@ -93,7 +93,7 @@ func (w *world) below(lasts time.Duration) thread.Start {
 	caps, err := capability.ParseSet([]string{"rye.execute.tool.acme.*"})
 	must(w.t, err)
 	row := &roster.Thread{ID: top, Kind: "directive", Directive: ref.String(), Project: at, Created: now}
-	must(w.t, os.MkdirAll(row.Dir(), 0o700), w.engine.Registry.Create(ctx, row, 1),
+	must(w.t, os.MkdirAll(row.Dir(), 0o700), w.engine.Roster.Create(ctx, row, 1),
 		w.engine.Ledger.Do(ctx, ledger.Open(top, "", 0, nil, now)))
 	k, err := w.engine.Session.Kernel()
 	must(w.t, err)

@@ -31,7 +31,7 @@ func (w *world) failing(n int) (heal func() (failed bool)) {
 		return roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
 	}
 	rows, money := open()
-	w.engine.Hook, w.engine.Registry, w.engine.Ledger = hook, rows, money
+	w.engine.Hook, w.engine.Roster, w.engine.Ledger = hook, rows, money
 	return func() bool {
 		w.t.Helper()
 		failed := healed()
@@ -40,7 +40,7 @@ func (w *world) failing(n int) (heal func() (failed bool)) {
 		rows, money = open()
 		w.t.Cleanup(func() { rows.Close(); money.Shut() })
 		rows.Runs = func(int) string { return "" }
-		w.engine.Registry, w.engine.Ledger = rows, money
+		w.engine.Roster, w.engine.Ledger = rows, money
 		_, err := results.Tidy(w.t.Context(), rows, money, roster.Filter{}, time.Now())
 		must(w.t, err)
 		return failed
@@ -50,7 +50,7 @@ func (w *world) failing(n int) (heal func() (failed bool)) {
 // last returns the thread at the end of a chain of threads that handed their work on, and reports whether any had begun.
 func (w *world) last() (row *roster.Thread, begun bool) {
 	w.t.Helper()
-	rows, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
+	rows, err := w.engine.Roster.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
 	for _, r := range rows {
 		if r.Parent == "" && r.Continues == "" {

@@ -95,7 +95,7 @@ func TestGraphKilled(t *testing.T) {
 		if ended = !w.doom(doomed{At: n, Graph: "acme/flow"}); !ended {
 			killed++
 		}
-		rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+		rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 		must(t, err)
 		var row *roster.Thread
 		for _, r := range rows {
@@ -220,7 +220,7 @@ func TestGraphByModel(t *testing.T) {
 // rows lists all threads.
 func (w *world) rows() []*roster.Thread {
 	w.t.Helper()
-	rows, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
+	rows, err := w.engine.Roster.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
 	return rows
 }

@@ -81,7 +81,7 @@ func (t *thread) follow(ctx context.Context) (*Result, error) {
 func (t *thread) handTo(ctx context.Context) (id string, err error) {
 	var row *roster.Thread
 	if t.origin.Format != "" { // only a process has left one that died before it recorded that
-		row, err = results.Follower(ctx, t.Registry, t.id)
+		row, err = results.Follower(ctx, t.Roster, t.id)
 	}
 	switch {
 	case err != nil:
@@ -110,7 +110,7 @@ func (t *thread) successor(ctx context.Context, id string, row *roster.Thread) (
 		return nil, err
 	}
 	n.plan.Caps = t.plan.Caps
-	own, err := roster.Get(ctx, t.Registry, t.id)
+	own, err := roster.Get(ctx, t.Roster, t.id)
 	if err != nil {
 		return nil, err
 	}

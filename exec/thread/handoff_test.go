@@ -46,7 +46,7 @@ func TestHandoff(t *testing.T) {
 	if !strings.Contains(summarised[0], "step 3") {
 		t.Errorf("the summary is made of %s", summarised[0])
 	}
-	rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+	rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	var old *roster.Thread
 	for _, row := range rows {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/graph"
 	"github.com/rye-build/rye/exec/thread/hook"
@@ -16,6 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/condition"
 )
@@ -267,7 +267,7 @@ func (t *thread) afterEnd(ctx context.Context, r *Result, why *fault.Error) erro
 	if why != nil {
 		data["error"] = object{"code": string(why.Code), "message": why.Text}
 	}
-	if ctx.Err() != nil || r.Status == Interrupted || r.Status == Waiting || why != nil && drive.Request(why) != nil {
+	if ctx.Err() != nil || r.Status == Interrupted || r.Status == Waiting || why != nil && roster.RequestOf(why) != nil {
 		return nil
 	}
 	_, err := t.decide(ctx, hook.Complete, data)

@@ -57,7 +57,7 @@ func (d *doomed) open(hook func(op, path string, b []byte) error) (*thread.Engin
 	}
 	books := filepath.Join(paths.State.Path, "threads")
 	return &thread.Engine{Session: s, Loops: s.Loops(), Dir: s.Threads(), Program: "rye test", Now: time.Now, Hook: hook,
-		Registry: roster.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
+		Roster: roster.Open(filepath.Join(books, "registry"), time.Now, hook), Ledger: ledger.In(filepath.Join(books, "ledger"), hook)}, nil
 }
 
 func (d *doomed) run() int {
@@ -178,7 +178,7 @@ func TestKilledInHook(t *testing.T) {
 			if !w.doom(doomed{Before: c.before}) {
 				t.Fatal("it wasn't killed")
 			}
-			rows, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
+			rows, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 			must(t, err)
 			r, err := w.resume(rows[0].ID)
 			if err != nil || !r.Success || r.Result != "done" {
@@ -301,7 +301,7 @@ func handing() (answer func(q *modeltest.Request) modeltest.Turn, handed *int) {
 // generations tidies, and returns the thread that was begun and the only one that may go on with it.
 func (w *world) generations() (old, next *roster.Thread) {
 	w.t.Helper()
-	rows, err := results.Tidy(w.t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
+	rows, err := results.Tidy(w.t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(w.t, err)
 	for _, row := range rows {
 		switch {
@@ -320,7 +320,7 @@ func (w *world) generations() (old, next *roster.Thread) {
 // goOn resumes the one thread of a world, if it has begun, and checks what came of it.
 func (w *world) goOn(n int, ended bool) {
 	t := w.t
-	rows, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now())
+	rows, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	if len(rows) == 0 {
 		return
@@ -368,7 +368,7 @@ func TestKilledAtEnd(t *testing.T) {
 	if !w.doom(doomed{Before: `"completed"`}) {
 		t.Fatal("it wasn't killed")
 	}
-	rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+	rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 	must(t, err)
 	if len(rows) != 1 || rows[0].State.Ended() {
 		t.Fatalf("%+v", rows)

@@ -12,7 +12,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
@@ -23,14 +22,14 @@ import (
 // left is a thread that another process began as started says, and left.
 func (w *world) left(id string, started *transcript.Started) {
 	w.t.Helper()
-	seat, err := drive.Begin(w.t.Context(), w.engine.Registry, w.engine.Dir,
+	lease, err := roster.BeginLease(w.t.Context(), w.engine.Roster, w.engine.Dir,
 		&roster.Thread{ID: id, Kind: started.Kind, Directive: started.Directive.Ref, Created: time.Now().UTC().Round(0)}, limits.Unlimited)
 	must(w.t, err)
 	k, err := w.engine.Session.Kernel()
 	must(w.t, err)
-	record, err := transcript.Create(seat.Dir, id, *started, seat.Driver(k, "rye test"), transcript.Options{Key: k.Machine, Now: time.Now, Guard: seat.Guard})
+	record, err := transcript.Create(lease.Dir, id, *started, lease.Driver(k, "rye test"), transcript.Options{Key: k.Machine, Now: time.Now, Guard: lease.Guard})
 	must(w.t, err)
-	must(w.t, record.Close(), seat.Leave(w.t.Context(), roster.Interrupted, ""))
+	must(w.t, record.Close(), lease.Leave(w.t.Context(), roster.Interrupted, ""))
 }
 
 // started is how a thread of the directive begins here.

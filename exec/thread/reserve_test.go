@@ -177,7 +177,7 @@ func TestFullWindow(t *testing.T) {
 // handedOver reports whether a thread goes on with another one's work.
 func (w *world) handedOver() bool {
 	w.t.Helper()
-	rows, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
+	rows, err := w.engine.Roster.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
 	for _, row := range rows {
 		if row.Continues != "" {

@@ -9,7 +9,6 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/approve"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -35,7 +34,7 @@ type Resume struct {
 // Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript until that
 // ends. An error says that it doesn't go on; what became of it is in the result.
 func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
-	row, err := (&ending.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx, e.Registry, r.Thread)
+	row, err := (&ending.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx, e.Roster, r.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	}
 	t.Start.Principal, t.Start.Approver, t.Start.Live, t.Start.parent = r.Principal, r.Approver, r.Live, r.parent
 	if r.parent == nil {
-		t.under, t.foreign = row.Parent, !drive.Owned(ctx, t.Registry, t.Session, row.Parent)
+		t.under, t.foreign = row.Parent, !roster.Owned(ctx, t.Roster, t.Session, row.Parent)
 	}
 	next := t.last
 	if err := next.Override(r.Limits); err != nil {
@@ -82,13 +81,13 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 		next.Duration = max(next.Duration, now.Duration)
 	}
 	t.last = next
-	if t.seat, err = drive.Claim(ctx, t.Registry, row); err != nil {
+	if t.lease, err = roster.ClaimLease(ctx, t.Roster, row); err != nil {
 		return nil, err
 	}
 	above, err := t.reopen(ctx, row, &next)
 	if err != nil {
 		ctx := context.WithoutCancel(ctx)
-		return nil, errors.Join(err, above.Close(ctx, t.Ledger, t.Now()), t.seat.Leave(ctx, roster.Interrupted, ""))
+		return nil, errors.Join(err, above.Close(ctx, t.Ledger, t.Now()), t.lease.Leave(ctx, roster.Interrupted, ""))
 	}
 	done, err := t.follow(ctx)
 	return done, errors.Join(err, above.Close(context.WithoutCancel(ctx), t.Ledger, t.Now()))
@@ -96,7 +95,7 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 
 // reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that it opened.
 func (t *thread) reopen(ctx context.Context, row *roster.Thread, next *limits.Set) (above ledger.Above, err error) {
-	follower, err := results.Follower(ctx, t.Registry, t.id)
+	follower, err := results.Follower(ctx, t.Roster, t.id)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +106,7 @@ func (t *thread) reopen(ctx context.Context, row *roster.Thread, next *limits.Se
 	if above, err = ledger.OpenAbove(ctx, t.Ledger, row.Parent, rest, t.Now()); err != nil {
 		return above, err
 	}
-	if err := t.Ledger.Do(ctx, ledger.Open(t.id, row.Parent, t.seat.Epoch, budget, t.Now())); err != nil {
+	if err := t.Ledger.Do(ctx, ledger.Open(t.id, row.Parent, t.lease.Epoch, budget, t.Now())); err != nil {
 		return above, err
 	}
 	return above, t.rewind(ctx, next)
@@ -119,12 +118,12 @@ func (t *thread) rewind(ctx context.Context, next *limits.Set) error {
 	if err != nil {
 		return err
 	}
-	t.money.Attach(t.Ledger, account, t.seat.Guard)
+	t.money.Attach(t.Ledger, account, t.lease.Guard)
 	driver, options, err := t.options()
 	if err != nil {
 		return err
 	}
-	w, err := transcript.Open(t.seat.Dir, driver, options)
+	w, err := transcript.Open(t.lease.Dir, driver, options)
 	if err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func (t *thread) rewind(ctx context.Context, next *limits.Set) error {
 		return errors.Join(err, w.Close())
 	}
 	t.recorder.Write(w)
-	t.recorder.Play(t.seat.Dir, w.Last().Seq)
+	t.recorder.Play(t.lease.Dir, w.Last().Seq)
 	if _, err = t.recorder.Take(); err != nil { // the first event; drivers are passed over
 		return err
 	}

@@ -28,7 +28,7 @@ func (w *world) dir(thread string) string {
 // state is the row of a thread.
 func (w *world) state(thread string) *roster.Thread {
 	w.t.Helper()
-	row, err := roster.Get(w.t.Context(), w.engine.Registry, thread)
+	row, err := roster.Get(w.t.Context(), w.engine.Roster, thread)
 	must(w.t, err)
 	return row
 }
@@ -193,7 +193,7 @@ func TestTidy(t *testing.T) {
 	must(t, err)
 	tidy := func(after time.Duration) {
 		t.Helper()
-		_, err := results.Tidy(t.Context(), w.engine.Registry, w.engine.Ledger, roster.Filter{}, time.Now().Add(after))
+		_, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now().Add(after))
 		must(t, err)
 	}
 	if tidy(time.Minute); w.account(r.Thread).Closed {
@@ -207,7 +207,7 @@ func TestTidy(t *testing.T) {
 	}
 	r, err = w.run(t.Context(), thread.Start{Limits: []string{"turns=0"}})
 	must(t, err)
-	_, err = w.engine.Registry.Claim(t.Context(), r.Thread, 1, roster.Driver{Process: 1 << 30, Start: "long ago"})
+	_, err = w.engine.Roster.Claim(t.Context(), r.Thread, 1, roster.Driver{Process: 1 << 30, Start: "long ago"})
 	must(t, err)
 	if tidy(0); w.state(r.Thread).State != roster.Interrupted {
 		t.Errorf("%+v", w.state(r.Thread))
@@ -249,7 +249,7 @@ func TestAlone(t *testing.T) {
 		})
 		r, err := w.run(t.Context(), thread.Start{Directive: model.Ref{Kind: "directive", ID: "acme/plan"}, Inputs: params.Values(object{})})
 		must(t, err)
-		rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+		rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 		must(t, err)
 		var child *roster.Thread
 		for _, row := range rows {

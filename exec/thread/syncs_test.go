@@ -35,7 +35,7 @@ func TestSyncs(t *testing.T) {
 			return nil
 		}
 		books := filepath.Join(w.Paths().State.Path, "counted")
-		w.engine.Hook, w.engine.Registry, w.engine.Ledger = hook, roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
+		w.engine.Hook, w.engine.Roster, w.engine.Ledger = hook, roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
 		r, err := w.run(t.Context(), thread.Start{})
 		must(t, err)
 		if !r.Success {

@@ -10,7 +10,6 @@ import (
 	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/calls"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -30,8 +29,8 @@ type thread struct {
 	*Start
 	id        string
 	chain     *captoken.Chain // of this process; nil if it has none
-	seat      *drive.Seat     // nil while a record is only compared
-	watch     *drive.Watch    // nil too
+	lease     *roster.Lease   // nil while a record is only compared
+	watch     *roster.Watch   // nil too
 	began     time.Time
 	plan      *plan.Plan
 	calls     *calls.Maker // that its model makes
@@ -72,8 +71,8 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t.outer, t.cancel = ctx, cancel
-	if t.seat != nil {
-		t.watch = t.seat.Watch(ctx, cancel)
+	if t.lease != nil {
+		t.watch = t.lease.Watch(ctx, cancel)
 		defer t.watch.End()
 		if t.parent != nil && !t.plan.Settings.Outlive {
 			t.watch.With(t.parent.watch)
@@ -85,7 +84,7 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 	if t.parent != nil {
 		t.calls.Flow, t.chain = t.parent.calls.Flow, t.parent.chain
 	}
-	t.calls.Background = &calls.Background{Command: t.Detach, Registry: t.Registry, Dir: t.Dir, Limits: &t.limits, Chain: t.chain, Now: t.Now}
+	t.calls.Background = &calls.Background{Command: t.Detach, Roster: t.Roster, Dir: t.Dir, Limits: &t.limits, Chain: t.chain, Now: t.Now}
 	if t.continues != "" || t.origin.Format != "" || t.under != "" {
 		t.calls.Remember(ctx, t.Dir, t.continues, t.under, t.id)
 	}
@@ -215,8 +214,8 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 		}
 	}
 	last := r.Last(cost)
-	if q := drive.Request(err); q != nil && t.recorder.Writes() {
-		err = t.seat.Pass(ctx, q, t.plan.Settings.Outlive)
+	if q := roster.RequestOf(err); q != nil && t.recorder.Writes() {
+		err = t.lease.Pass(ctx, q, t.plan.Settings.Outlive)
 	} else {
 		err = t.afterEnd(over, r, why)
 	}
@@ -229,8 +228,8 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	if !t.recorder.Writes() {
 		return r, nil
 	}
-	_ = results.Summarise(t.seat.Dir, t.recorder.Report(), r.Status) // nothing needs it, and a full disk takes no result away
-	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting, t.Now()), t.seat.Leave(ctx, roster.State(r.Status), r.Next))
+	_ = results.Summarise(t.lease.Dir, t.recorder.Report(), r.Status) // nothing needs it, and a full disk takes no result away
+	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting, t.Now()), t.lease.Leave(ctx, roster.State(r.Status), r.Next))
 }
 
 // stay leaves a thread as it is that didn't get beyond its record, or that another process drives by now.
@@ -239,7 +238,7 @@ func (t *thread) stay(ctx context.Context, r *Result, err error) (*Result, error
 	if !t.recorder.Writes() {
 		return r, err
 	}
-	bad := errors.Join(closed, t.money.End(ctx, false, t.Now()), t.seat.Leave(ctx, roster.Interrupted, ""))
+	bad := errors.Join(closed, t.money.End(ctx, false, t.Now()), t.lease.Leave(ctx, roster.Interrupted, ""))
 	if t.next != nil { // it has begun, and is found again
 		_, worse := t.next.stay(ctx, new(Result), nil)
 		bad = errors.Join(bad, worse)

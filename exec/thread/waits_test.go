@@ -65,7 +65,7 @@ func TestWaits(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", c.name, r, r.Error)
 		}
 		w.engine.Hook = nil
-		row, err := roster.Get(t.Context(), w.engine.Registry, r.Thread)
+		row, err := roster.Get(t.Context(), w.engine.Roster, r.Thread)
 		must(t, err)
 		if want := roster.Waiting; !c.dies && row.State != want {
 			t.Errorf("%s: %s", c.name, row.State)

@@ -188,7 +188,7 @@ func newWorld(t testing.TB, items map[string]string, turns ...modeltest.Turn) *w
 	}
 	rows, money := thread.Local(w.Paths().State.Path, time.Now)
 	t.Cleanup(func() { rows.Close(); money.Shut() })
-	w.engine = &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now, Registry: rows, Ledger: money}
+	w.engine = &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now, Roster: rows, Ledger: money}
 	return w
 }
 

@@ -49,8 +49,8 @@ func kernel(a *cli.App) (*exec.Kernel, error) {
 	return &exec.Kernel{Machine: own, Voucher: receipt.Voucher(p.Machine, own.Public())}, nil
 }
 
-func desk(a *cli.App, rows roster.Registry, money ledger.Ledger, root string) *operate.Desk {
-	return &operate.Desk{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", operate.WaitsFile), Registry: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
+func desk(a *cli.App, rows roster.Roster, money ledger.Ledger, root string) *operate.Desk {
+	return &operate.Desk{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", operate.WaitsFile), Roster: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
 		Kernel: func() (*exec.Kernel, error) { return kernel(a) },
 		Forget: func(ctx context.Context, thread, why string) error { return approvals.Forget(ctx, a, thread, why) }}
 }
@@ -62,6 +62,6 @@ func Functions(a *cli.App, open func() (*thread.Engine, func(), error)) function
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return e, desk(a, e.Registry, e.Ledger, filepath.Dir(filepath.Dir(e.Dir))), done, nil
+		return e, desk(a, e.Roster, e.Ledger, filepath.Dir(filepath.Dir(e.Dir))), done, nil
 	})
 }

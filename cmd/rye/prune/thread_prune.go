@@ -69,7 +69,7 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	r, err := prune.Threads(ctx, prune.Options{Registry: rows, Ledger: money, Rows: all, Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun})
+	r, err := prune.Threads(ctx, prune.Options{Roster: rows, Ledger: money, Rows: all, Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun})
 	if err != nil {
 		return nil, err
 	}

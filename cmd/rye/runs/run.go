@@ -154,7 +154,7 @@ func (o *Opened) engine(a *cli.App, m session.Mode) (*thread.Engine, func(), err
 	}
 	loops := o.Loops()
 	rows, money := thread.Local(state.Value, a.Now)
-	e := &thread.Engine{Session: o.Session, Loops: loops, Dir: o.Threads(), Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Registry: rows, Ledger: money}
+	e := &thread.Engine{Session: o.Session, Loops: loops, Dir: o.Threads(), Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Roster: rows, Ledger: money}
 	e.Detach = func(ref model.Ref) (proc.Command, error) { return detachedCommand(a, ref, modeFlags(m)) }
 	return e, func() {
 		loops.Close()

@@ -15,12 +15,12 @@ import (
 
 // A Background starts children in processes of their own.
 type Background struct {
-	Command  func(directive model.Ref) (proc.Command, error) // nil: there are none
-	Registry roster.Registry
-	Dir      string // of the threads
-	Limits   *limits.Set
-	Chain    *captoken.Chain // of this process
-	Now      func() time.Time
+	Command func(directive model.Ref) (proc.Command, error) // nil: there are none
+	Roster  roster.Roster
+	Dir     string // of the threads
+	Limits  *limits.Set
+	Chain   *captoken.Chain // of this process
+	Now     func() time.Time
 }
 
 // detach starts a child in a process of its own. One that was begun is there.
@@ -29,7 +29,7 @@ func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
 	began := func(state string, process int) *Outcome {
 		return &Outcome{Value: object{"success": true, "status": state, "thread_id": c.Child, "directive": c.Spawn.Directive.ID, "pid": process}}
 	}
-	if row, err := roster.Get(ctx, b.Registry, c.Child); c.Begun && err == nil {
+	if row, err := roster.Get(ctx, b.Roster, c.Child); c.Begun && err == nil {
 		return began(string(row.State), row.Driver.Process), nil
 	}
 	k, err := s.Kernel()

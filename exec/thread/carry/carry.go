@@ -22,7 +22,6 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/approve"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/handoff"
 	"github.com/rye-build/rye/exec/thread/hook"
@@ -129,7 +128,7 @@ func (w *work) find(ctx context.Context, d *operate.Desk) error {
 		return nil
 	case row.State == roster.Interrupted || row.State == roster.Running && row.Dead:
 		if w.order.Handoff {
-			next, err := w.writer().Holder(ctx, w.engine.Registry, row)
+			next, err := w.writer().Holder(ctx, w.engine.Roster, row)
 			if err == nil && next.ID != id {
 				err = follows(next, row)
 			}
@@ -198,14 +197,14 @@ func (w *work) read(ctx context.Context) error {
 // take makes sure that no other process goes on with the thread. begun is called when the new one is registered, stop in the end.
 func (w *work) take(ctx context.Context) (begun func(id string) error, stop func() error, err error) {
 	e, row, done := w.engine, w.row, context.WithoutCancel(ctx)
-	w.foreign = !drive.Owned(ctx, e.Registry, e.Session, row.Parent)
+	w.foreign = !roster.Owned(ctx, e.Roster, e.Session, row.Parent)
 	var release func()
 	if row.State.Ended() {
-		if release, err = e.Registry.Hold(ctx, row.ID, row.Epoch); err != nil {
+		if release, err = e.Roster.Hold(ctx, row.ID, row.Epoch); err != nil {
 			return nil, nil, err
 		}
 		release = sync.OnceFunc(release)
-		if next, err := results.Begun(ctx, e.Registry, row.ID); err != nil || next != nil {
+		if next, err := results.Begun(ctx, e.Roster, row.ID); err != nil || next != nil {
 			release()
 			if err == nil {
 				err = follows(next, row)
@@ -215,14 +214,14 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 		begun = func(string) error { release(); return nil }
 		stop = func() error { release(); return nil }
 	} else {
-		seat, err := drive.Claim(ctx, e.Registry, row)
+		lease, err := roster.ClaimLease(ctx, e.Roster, row)
 		if err != nil {
 			return nil, nil, err
 		}
 		state, next := roster.Interrupted, ""
-		left := func() error { return seat.Leave(done, state, next) }
+		left := func() error { return lease.Leave(done, state, next) }
 		begun = func(id string) error {
-			err := w.writer().HandOver(done, seat, id)
+			err := w.writer().HandOver(done, lease, id)
 			if err == nil {
 				state, next = roster.Continued, id
 				if left() == nil { // else later: its record says so already
@@ -232,7 +231,7 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 			return err
 		}
 		stop = func() error { return left() }
-		if err := e.Ledger.Do(ctx, ledger.Close(row.ID, seat.Epoch, e.Now())); err != nil && fault.CodeOf(err) != fault.NotFound {
+		if err := e.Ledger.Do(ctx, ledger.Close(row.ID, lease.Epoch, e.Now())); err != nil && fault.CodeOf(err) != fault.NotFound {
 			return nil, nil, errors.Join(err, stop())
 		}
 	}

@@ -60,7 +60,7 @@ func TestRefused(t *testing.T) {
 		t.Fatalf("%+v, %+v", done, flow)
 	}
 	must(t, os.RemoveAll(w.row(lost.Thread).Dir()), os.Remove(filepath.Join(w.row(bare.Thread).Dir(), "transcript.jsonl")),
-		w.engine.Registry.Prune(t.Context(), map[string]roster.Pruned{pruned.Thread: {}}))
+		w.engine.Roster.Prune(t.Context(), map[string]roster.Pruned{pruned.Thread: {}}))
 	refused := func(name string, o Order, code fault.Code, text string) {
 		t.Helper()
 		if r, err := w.carry(o); r.Result != nil || fault.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
@@ -86,7 +86,7 @@ func TestRefused(t *testing.T) {
 	}
 	asked := false
 	w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
-		rows, err := w.engine.Registry.Threads(t.Context(), roster.Filter{})
+		rows, err := w.engine.Roster.Threads(t.Context(), roster.Filter{})
 		for _, row := range rows {
 			if row.State == roster.Running {
 				asked = true
@@ -230,17 +230,17 @@ func (w *world) failing(n int) (heal func() bool) {
 	use := func() {
 		rows, money := roster.Open(filepath.Join(books, "registry"), time.Now, hook), ledger.In(filepath.Join(books, "ledger"), hook)
 		w.t.Cleanup(func() { rows.Close(); money.Shut() })
-		w.engine.Hook, w.engine.Registry, w.engine.Ledger = hook, rows, money
+		w.engine.Hook, w.engine.Roster, w.engine.Ledger = hook, rows, money
 	}
 	use()
 	return func() bool {
 		w.t.Helper()
 		failed := healed()
-		w.engine.Registry.(*roster.Local).Close() // what can't be written is read again
+		w.engine.Roster.(*roster.Local).Close() // what can't be written is read again
 		w.engine.Ledger.(*ledger.Local).Shut()
 		use()
 		// What was left behind is tidied up as after the end of its process.
-		rows := w.engine.Registry.(*roster.Local)
+		rows := w.engine.Roster.(*roster.Local)
 		runs := rows.Runs
 		rows.Runs = func(int) string { return "" }
 		_, err := results.Tidy(w.t.Context(), rows, w.engine.Ledger, roster.Filter{}, time.Now())

@@ -98,7 +98,7 @@ func newWorld(t testing.TB, items map[string]string) *world {
 	w.open()
 	rows, money := thread.Local(w.Paths().State.Path, time.Now)
 	t.Cleanup(func() { rows.Close(); money.Shut() })
-	w.engine.Registry, w.engine.Ledger = rows, money
+	w.engine.Roster, w.engine.Ledger = rows, money
 	return w
 }
 
@@ -113,7 +113,7 @@ func (w *world) open() {
 	w.t.Cleanup(func() { loops.Close(); s.Close() })
 	e := &thread.Engine{Session: s, Loops: loops, Dir: s.Threads(), Program: "rye test", Now: time.Now}
 	if w.engine != nil {
-		e.Registry, e.Ledger = w.engine.Registry, w.engine.Ledger
+		e.Roster, e.Ledger = w.engine.Roster, w.engine.Ledger
 	}
 	w.engine = e
 }
@@ -137,7 +137,7 @@ func (w *world) run(s thread.Start) *thread.Result {
 }
 
 func (w *world) desk() *operate.Desk {
-	return &operate.Desk{Registry: w.engine.Registry, Ledger: w.engine.Ledger, Now: time.Now, Root: w.Dir}
+	return &operate.Desk{Roster: w.engine.Roster, Ledger: w.engine.Ledger, Now: time.Now, Root: w.Dir}
 }
 
 func (w *world) carry(o Order) (*Carried, error) {
@@ -146,7 +146,7 @@ func (w *world) carry(o Order) (*Carried, error) {
 
 func (w *world) row(id string) *roster.Thread {
 	w.t.Helper()
-	row, err := roster.Get(w.t.Context(), w.engine.Registry, id)
+	row, err := roster.Get(w.t.Context(), w.engine.Roster, id)
 	must(w.t, err)
 	return row
 }
@@ -154,7 +154,7 @@ func (w *world) row(id string) *roster.Thread {
 // after are the threads that go on with the work of one.
 func (w *world) after(id string) (all []*roster.Thread) {
 	w.t.Helper()
-	rows, err := w.engine.Registry.Threads(w.t.Context(), roster.Filter{})
+	rows, err := w.engine.Roster.Threads(w.t.Context(), roster.Filter{})
 	must(w.t, err)
 	for _, r := range rows {
 		if r.Continues == id {

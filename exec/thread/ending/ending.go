@@ -8,8 +8,8 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/approval"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // The errors that end the steps of a thread that has done its work.
@@ -21,7 +21,7 @@ var (
 // Of decides the status of a thread whose steps have ended with an error, and why it isn't completed. Without one it isn't known.
 func Of(ctx context.Context, r *results.Result, err error) (why *fault.Error, known bool) {
 	r.Status = results.Failed
-	asked := cmp.Or(drive.Request(err), drive.Request(context.Cause(ctx)))
+	asked := cmp.Or(roster.RequestOf(err), roster.RequestOf(context.Cause(ctx)))
 	switch {
 	case errors.Is(err, ErrHandedOff):
 		r.Status = results.Continued

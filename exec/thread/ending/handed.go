@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/exec"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -22,7 +21,7 @@ type Writer struct {
 
 // HandOver records that another thread, next, has the work of an interrupted one. An error says that the record doesn't say so:
 // the thread still has its work.
-func (w *Writer) HandOver(ctx context.Context, s *drive.Seat, next string) error {
+func (w *Writer) HandOver(ctx context.Context, s *roster.Lease, next string) error {
 	so, err := results.SoFar(s.Dir)
 	if err != nil {
 		return err
@@ -48,7 +47,7 @@ func (w *Writer) HandOver(ctx context.Context, s *drive.Seat, next string) error
 }
 
 // Last returns the thread that has the work of one, and isn't gone: see Holder and results.Last.
-func (w *Writer) Last(ctx context.Context, r roster.Registry, thread string) (*roster.Thread, error) {
+func (w *Writer) Last(ctx context.Context, r roster.Roster, thread string) (*roster.Thread, error) {
 	row, err := results.Last(ctx, r, thread)
 	if err == nil {
 		row, err = w.Holder(ctx, r, row)
@@ -61,7 +60,7 @@ func (w *Writer) Last(ctx context.Context, r roster.Registry, thread string) (*r
 
 // Holder returns the thread that has the work of one: itself, unless a process died that had begun the thread to hand it over to,
 // and had not recorded that yet. It is recorded now. A thread that hands over by itself does so again.
-func (w *Writer) Holder(ctx context.Context, r roster.Registry, row *roster.Thread) (*roster.Thread, error) {
+func (w *Writer) Holder(ctx context.Context, r roster.Roster, row *roster.Thread) (*roster.Thread, error) {
 	if row.State.Ended() || row.Gone() != nil || row.State == roster.Running && !row.Dead || results.Hands(row.Dir()) {
 		return row, nil
 	}
@@ -69,13 +68,13 @@ func (w *Writer) Holder(ctx context.Context, r roster.Registry, row *roster.Thre
 	if err != nil || next == nil {
 		return row, err
 	}
-	seat, err := drive.Claim(ctx, r, row)
+	lease, err := roster.ClaimLease(ctx, r, row)
 	if err != nil {
 		return nil, err
 	}
 	state, to := roster.Continued, next.ID
-	if err = w.HandOver(ctx, seat, next.ID); err != nil {
+	if err = w.HandOver(ctx, lease, next.ID); err != nil {
 		state, to = roster.Interrupted, ""
 	}
-	return next, errors.Join(err, seat.Leave(ctx, state, to))
+	return next, errors.Join(err, lease.Leave(ctx, state, to))
 }

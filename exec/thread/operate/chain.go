@@ -31,7 +31,7 @@ func directiveOf(row *roster.Thread) string { return strings.TrimPrefix(row.Dire
 
 // all returns the rows of the project, with the oldest first, and the accounts.
 func (d *Desk) all(ctx context.Context) ([]*roster.Thread, map[string]*ledger.Account, error) {
-	rows, err := results.Tidy(ctx, d.Registry, d.Ledger, roster.Filter{Root: d.Root}, d.Now())
+	rows, err := results.Tidy(ctx, d.Roster, d.Ledger, roster.Filter{Root: d.Root}, d.Now())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +134,7 @@ func (d *Desk) Last(ctx context.Context, name string) (*roster.Thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	return results.Row(ctx, d.Registry, rows[len(rows)-1].ID)
+	return results.Row(ctx, d.Roster, rows[len(rows)-1].ID)
 }
 
 func (d *Desk) chain(ctx context.Context, name string) ([]*roster.Thread, error) {
@@ -142,7 +142,7 @@ func (d *Desk) chain(ctx context.Context, name string) ([]*roster.Thread, error)
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.Registry.Threads(ctx, roster.Filter{})
+	all, err := d.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (d *Desk) chain(ctx context.Context, name string) ([]*roster.Thread, error)
 
 // Below refuses a thread that isn't one of those below another one, which asks for it.
 func (d *Desk) Below(ctx context.Context, above, id string) error {
-	rows, err := d.Registry.Threads(ctx, roster.Filter{})
+	rows, err := d.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return err
 	}

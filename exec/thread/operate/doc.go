@@ -1,7 +1,7 @@
 // Package operate is what people and threads do with threads that have begun: find them, wait for them, read what came of them.
 // The commands of rye thread and the tool rye/agent/threads/orchestrator are its doors.
 //
-//	desk := &operate.Desk{Registry: rows, Ledger: money, Now: time.Now, Root: "/home/ann/site"}
+//	desk := &operate.Desk{Roster: rows, Ledger: money, Now: time.Now, Root: "/home/ann/site"}
 //	row, err := desk.Find(ctx, "acme/plan-17950")
 //	all, err := desk.Wait(ctx, []string{row.ID}, operate.Waiting{})
 //
@@ -29,11 +29,11 @@ import (
 
 // A Desk operates on the threads of a user.
 type Desk struct {
-	Registry roster.Registry
-	Ledger   ledger.Ledger
-	Now      func() time.Time
-	Root     string        // of the project; "" for all projects
-	Grace    time.Duration // zero for the constant Grace
+	Roster roster.Roster
+	Ledger ledger.Ledger
+	Now    func() time.Time
+	Root   string        // of the project; "" for all projects
+	Grace  time.Duration // zero for the constant Grace
 	// WaitsPath is where threads that wait for others are noted.
 	WaitsPath string
 	Program   string // that ends threads, as in "rye 2.0.0"

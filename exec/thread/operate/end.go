@@ -11,7 +11,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/drive"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -49,7 +48,7 @@ func (d *Desk) ask(ctx context.Context, name string, q roster.Request) (*Ended, 
 		return nil, err
 	}
 	for row.State == roster.Continued && row.Next != "" { // the last of its chain has its work
-		if row, err = results.Last(ctx, d.Registry, row.Next); err != nil {
+		if row, err = results.Last(ctx, d.Roster, row.Next); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +71,7 @@ func (d *Desk) ask(ctx context.Context, name string, q roster.Request) (*Ended, 
 		case !driven(t), !busy(t) && (t == row || q.For == roster.Kill):
 			errs = append(errs, d.close(ctx, t, q))
 		case t == row || q.For == roster.Kill: // what becomes of the children of a cancelled thread its process decides
-			if _, err := d.Registry.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
+			if _, err := d.Roster.Ask(ctx, t.ID, q); err != nil && fault.CodeOf(err) != fault.Conflict {
 				errs = append(errs, err)
 			}
 		}
@@ -85,7 +84,7 @@ func (d *Desk) ask(ctx context.Context, name string, q roster.Request) (*Ended, 
 			return nil, err
 		}
 	}
-	now, err := roster.Get(ctx, d.Registry, row.ID)
+	now, err := roster.Get(ctx, d.Roster, row.ID)
 	if err == nil {
 		e.Status = string(now.State)
 	}
@@ -104,7 +103,7 @@ func busy(row *roster.Thread) bool { return row.State == roster.Running && drive
 
 // subtree returns a thread and those below it, parents first.
 func (d *Desk) subtree(ctx context.Context, row *roster.Thread) ([]*roster.Thread, error) {
-	all, err := d.Registry.Threads(ctx, roster.Filter{})
+	all, err := d.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +128,7 @@ func (d *Desk) enforce(ctx context.Context, rows []*roster.Thread, q roster.Requ
 	for {
 		var rest []*roster.Thread
 		for _, t := range rows {
-			now, err := roster.Get(ctx, d.Registry, t.ID)
+			now, err := roster.Get(ctx, d.Roster, t.ID)
 			if err != nil {
 				return err
 			}
@@ -156,7 +155,7 @@ func (d *Desk) enforce(ctx context.Context, rows []*roster.Thread, q roster.Requ
 		}
 		until, stop := context.WithDeadline(ctx, grace)
 		var err error
-		if mark, err = d.Registry.Changed(until, mark); err != nil && (ctx.Err() != nil || until.Err() == nil) {
+		if mark, err = d.Roster.Changed(until, mark); err != nil && (ctx.Err() != nil || until.Err() == nil) {
 			stop()
 			return err
 		}
@@ -170,7 +169,7 @@ func (d *Desk) killDriver(ctx context.Context, t *roster.Thread, in map[string]b
 		return fault.New(fault.Conflict, "the thread %s is driven by process %d on %s: it can't be killed from here", t.ID, t.Driver.Process, t.Driver.Host).
 			On("thread", t.ID).On("host", t.Driver.Host)
 	}
-	all, err := d.Registry.Threads(ctx, roster.Filter{})
+	all, err := d.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return err
 	}
@@ -188,22 +187,22 @@ func (d *Desk) killDriver(ctx context.Context, t *roster.Thread, in map[string]b
 
 // close records the end of a thread that no process drives.
 func (d *Desk) close(ctx context.Context, row *roster.Thread, q roster.Request) error {
-	state, asked := roster.Cancelled, &drive.Requested{Request: q}
+	state, asked := roster.Cancelled, &roster.Requested{Request: q}
 	if q.For == roster.Kill {
 		state = roster.Killed
 	}
 	if err := row.Gone(); err != nil {
 		return err
 	}
-	seat, err := drive.Claim(ctx, d.Registry, row)
+	lease, err := roster.ClaimLease(ctx, d.Roster, row)
 	if err != nil {
 		return err
 	}
 	done := context.WithoutCancel(ctx)
-	if err := d.record(done, seat, asked, state); err != nil {
-		return errors.Join(err, seat.Leave(done, roster.Interrupted, ""))
+	if err := d.record(done, lease, asked, state); err != nil {
+		return errors.Join(err, lease.Leave(done, roster.Interrupted, ""))
 	}
-	if err := seat.Leave(done, state, ""); err != nil {
+	if err := lease.Leave(done, state, ""); err != nil {
 		return err
 	}
 	if d.Forget != nil {
@@ -215,20 +214,20 @@ func (d *Desk) close(ctx context.Context, row *roster.Thread, q roster.Request) 
 	if err != nil || a == nil || a.Closed {
 		return err
 	}
-	return d.Ledger.Do(done, ledger.Close(row.ID, max(a.Epoch, seat.Epoch), d.Now()))
+	return d.Ledger.Do(done, ledger.Close(row.ID, max(a.Epoch, lease.Epoch), d.Now()))
 }
 
 // record writes the end of a thread into its transcript, if it has one.
-func (d *Desk) record(ctx context.Context, seat *drive.Seat, asked *drive.Requested, state roster.State) error {
-	soFar, err := results.SoFar(seat.Dir)
-	if err != nil || !transcript.Exists(seat.Dir) {
+func (d *Desk) record(ctx context.Context, lease *roster.Lease, asked *roster.Requested, state roster.State) error {
+	soFar, err := results.SoFar(lease.Dir)
+	if err != nil || !transcript.Exists(lease.Dir) {
 		return err
 	}
 	k, err := d.Kernel()
 	if err != nil {
 		return err
 	}
-	w, err := transcript.Open(seat.Dir, seat.Driver(k, d.Program), transcript.Options{Key: k.Machine, Now: d.Now, Guard: seat.Guard})
+	w, err := transcript.Open(lease.Dir, lease.Driver(k, d.Program), transcript.Options{Key: k.Machine, Now: d.Now, Guard: lease.Guard})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -239,6 +238,6 @@ func (d *Desk) record(ctx context.Context, seat *drive.Seat, asked *drive.Reques
 	if err = errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	_ = results.Summarise(seat.Dir, w.Report(), string(state)) // nothing needs it
+	_ = results.Summarise(lease.Dir, w.Report(), string(state)) // nothing needs it
 	return nil
 }

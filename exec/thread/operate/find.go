@@ -42,11 +42,11 @@ func (d *Desk) Find(ctx context.Context, name string) (*roster.Thread, error) {
 	if name == "" {
 		return nil, fault.New(fault.NotFound, "the name of the thread is empty").Try("rye thread list")
 	}
-	row, err := results.Row(ctx, d.Registry, name)
+	row, err := results.Row(ctx, d.Roster, name)
 	if err == nil || fault.CodeOf(err) != fault.NotFound {
 		return row, err
 	}
-	rows, err := d.Registry.Threads(ctx, roster.Filter{Root: d.Root})
+	rows, err := d.Roster.Threads(ctx, roster.Filter{Root: d.Root})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (d *Desk) Find(ctx context.Context, name string) (*roster.Thread, error) {
 	if id == "" {
 		return nil, d.missing(name, ids)
 	}
-	return results.Row(ctx, d.Registry, id)
+	return results.Row(ctx, d.Roster, id)
 }
 
 // missing says why there is no thread of a name.

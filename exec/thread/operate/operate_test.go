@@ -52,7 +52,7 @@ func newWorld(t testing.TB) *world {
 		return proc.Start(process)
 	}
 	t.Cleanup(func() { must(t, w.rows.Close(), w.money.Shut()) })
-	w.desk = &operate.Desk{Registry: w.rows, Ledger: w.money, Now: time.Now, Root: t.TempDir(), WaitsPath: filepath.Join(dir, "waits")}
+	w.desk = &operate.Desk{Roster: w.rows, Ledger: w.money, Now: time.Now, Root: t.TempDir(), WaitsPath: filepath.Join(dir, "waits")}
 	return w
 }
 

@@ -73,7 +73,7 @@ func (d *Desk) outcomes(ctx context.Context, asked []string, rows []*roster.Thre
 // addBefore adds what the threads before the last of a chain have cost.
 func (d *Desk) addBefore(ctx context.Context, o *Outcome, from, last string) error {
 	for id := from; id != last; {
-		row, err := roster.Get(ctx, d.Registry, id)
+		row, err := roster.Get(ctx, d.Roster, id)
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (d *Desk) Wait(ctx context.Context, names []string, how Waiting) ([]*Outcom
 	}
 	mark := ""
 	for {
-		if mark, err = d.Registry.Changed(ctx, mark); err == nil {
+		if mark, err = d.Roster.Changed(ctx, mark); err == nil {
 			rows, err = d.lastOf(ctx, asked)
 		}
 		if ctx.Err() != nil && outer.Err() == nil { // the timeout
@@ -69,16 +69,16 @@ func (d *Desk) Wait(ctx context.Context, names []string, how Waiting) ([]*Outcom
 // lastOf returns the rows of the threads that have the work of these now.
 func (d *Desk) lastOf(ctx context.Context, ids []string) (rows []*roster.Thread, err error) {
 	for _, id := range ids {
-		row, err := results.Last(ctx, d.Registry, id)
+		row, err := results.Last(ctx, d.Roster, id)
 		if err != nil {
 			return nil, err
 		}
 		if row.State == roster.Running && row.Dead {
 			// Its state and its money are settled by the process that finds it.
-			if _, err := results.Tidy(ctx, d.Registry, d.Ledger, roster.Filter{ID: row.ID}, d.Now()); err != nil {
+			if _, err := results.Tidy(ctx, d.Roster, d.Ledger, roster.Filter{ID: row.ID}, d.Now()); err != nil {
 				return nil, err
 			}
-			if row, err = roster.Get(ctx, d.Registry, row.ID); err != nil {
+			if row, err = roster.Get(ctx, d.Roster, row.ID); err != nil {
 				return nil, err
 			}
 		}

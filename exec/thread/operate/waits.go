@@ -68,7 +68,7 @@ func (d *Desk) Waits(ctx context.Context, s *Self, ids []string) (end func() err
 			return nil, err
 		}
 	}
-	rows, err := d.Registry.Threads(ctx, roster.Filter{})
+	rows, err := d.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}

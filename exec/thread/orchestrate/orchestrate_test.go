@@ -24,7 +24,7 @@ func TestRefused(t *testing.T) {
 	if err := rows.Create(t.Context(), row, 0); err != nil {
 		t.Fatal(err)
 	}
-	desk := &operate.Desk{Registry: rows, Ledger: money, Now: time.Now, Root: dir, WaitsPath: filepath.Join(dir, "waits")}
+	desk := &operate.Desk{Roster: rows, Ledger: money, Now: time.Now, Root: dir, WaitsPath: filepath.Join(dir, "waits")}
 	open := func() (*thread.Engine, *operate.Desk, func(), error) { return nil, desk, func() {}, nil }
 	self := &operate.Self{Thread: row.ID, Allows: func(verb, kind, id string) error { return nil }}
 	for name, c := range map[string]struct {

@@ -29,14 +29,14 @@ import (
 
 // Options say what goes.
 type Options struct {
-	Registry roster.Registry
-	Ledger   ledger.Ledger
-	Rows     []*roster.Thread // of the project, or of all projects, tidied
-	Keys     []key.Public     // that count when transcripts are verified
-	Before   time.Time        // threads that ended before then
-	Now      time.Time
-	DryRun   bool
-	Hook     osfile.Hook // of tests
+	Roster roster.Roster
+	Ledger ledger.Ledger
+	Rows   []*roster.Thread // of the project, or of all projects, tidied
+	Keys   []key.Public     // that count when transcripts are verified
+	Before time.Time        // threads that ended before then
+	Now    time.Time
+	DryRun bool
+	Hook   osfile.Hook // of tests
 }
 
 // A Kept is a thread that is old enough and stays.
@@ -55,7 +55,7 @@ type Report struct {
 
 // Threads prunes.
 func Threads(ctx context.Context, o Options) (*Report, error) {
-	every, err := o.Registry.Threads(ctx, roster.Filter{})
+	every, err := o.Roster.Threads(ctx, roster.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (o *Options) one(ctx context.Context, r *Report, t *roster.Thread) error {
 	if err := o.Hook.Do("row", t.Dir()); err != nil {
 		return err
 	}
-	if err := o.Registry.Prune(ctx, map[string]roster.Pruned{t.ID: *p}); err != nil {
+	if err := o.Roster.Prune(ctx, map[string]roster.Pruned{t.ID: *p}); err != nil {
 		return err
 	}
 	return o.remove(ctx, t)

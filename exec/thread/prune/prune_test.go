@@ -70,7 +70,7 @@ func newWorld(t testing.TB) *world {
 }
 
 func (w *world) options(before time.Time) prune.Options {
-	return prune.Options{Registry: w.rows, Ledger: w.money, Keys: []key.Public{own.Public()}, Before: before, Now: noon.AddDate(1, 0, 0),
+	return prune.Options{Roster: w.rows, Ledger: w.money, Keys: []key.Public{own.Public()}, Before: before, Now: noon.AddDate(1, 0, 0),
 		Hook: func(op, path string) error {
 			if w.hook == nil {
 				return nil
@@ -238,7 +238,7 @@ func TestLink(t *testing.T) {
 		if o.Before.Equal(noon) {
 			must(t, w.rows.Prune(t.Context(), map[string]roster.Pruned{row.ID: {At: noon}}))
 		}
-		o.Registry, o.Ledger, o.Keys = w.rows, w.money, []key.Public{own.Public()}
+		o.Roster, o.Ledger, o.Keys = w.rows, w.money, []key.Public{own.Public()}
 		var err error
 		o.Rows, err = w.rows.Threads(t.Context(), roster.Filter{})
 		must(t, err)

@@ -20,7 +20,7 @@ const keepReserved = time.Hour
 // process has died is interrupted, or what its transcript says in the end, and one that no process came to drive is an error after
 // an hour; the money of one whose directory is gone, and of one that has ended or was interrupted an hour ago, is settled, unless a
 // child has some of it. What another host drives is left alone: its processes aren't known here.
-func Tidy(ctx context.Context, r roster.Registry, l ledger.Ledger, f roster.Filter,
+func Tidy(ctx context.Context, r roster.Roster, l ledger.Ledger, f roster.Filter,
 	now time.Time) ([]*roster.Thread, error) {
 	rows, err := r.Threads(ctx, f)
 	if err != nil {
@@ -70,7 +70,7 @@ func Tidy(ctx context.Context, r roster.Registry, l ledger.Ledger, f roster.Filt
 }
 
 // Row returns the row of a thread. One whose process died after it had recorded the end gets its state first: it must not go on.
-func Row(ctx context.Context, r roster.Registry, id string) (*roster.Thread, error) {
+func Row(ctx context.Context, r roster.Roster, id string) (*roster.Thread, error) {
 	row, err := roster.Get(ctx, r, id)
 	if err != nil || row.State.Ended() || row.Lost || row.State == roster.Running && !row.Dead {
 		return row, err
@@ -85,7 +85,7 @@ func Row(ctx context.Context, r roster.Registry, id string) (*roster.Thread, err
 }
 
 // Last returns the row of the thread that goes on with the work of a thread: itself, or the last that it was handed over to.
-func Last(ctx context.Context, r roster.Registry, id string) (*roster.Thread, error) {
+func Last(ctx context.Context, r roster.Roster, id string) (*roster.Thread, error) {
 	row, err := Row(ctx, r, id)
 	for err == nil && row.State == roster.Continued && row.Next != "" {
 		row, err = Row(ctx, r, row.Next)
@@ -94,7 +94,7 @@ func Last(ctx context.Context, r roster.Registry, id string) (*roster.Thread, er
 }
 
 // bury gives a thread whose process has died its state, and reports whether it has ended.
-func bury(ctx context.Context, r roster.Registry, row *roster.Thread) (ended bool, err error) {
+func bury(ctx context.Context, r roster.Roster, row *roster.Thread) (ended bool, err error) {
 	state, next := roster.Interrupted, ""
 	if was, err := Of(row.Dir()); err == nil {
 		state, next = roster.State(was.Status), was.Next
@@ -116,7 +116,7 @@ func ignoreConflict(err error) error {
 
 // Follower returns the thread that was begun to go on with the work of another one, nil if there is none. One that failed before
 // its first turn is none.
-func Follower(ctx context.Context, r roster.Registry, thread string) (*roster.Thread, error) {
+func Follower(ctx context.Context, r roster.Roster, thread string) (*roster.Thread, error) {
 	rows, err := r.Threads(ctx, roster.Filter{})
 	for _, row := range slices.Backward(rows) { // the first
 		if row.Continues != thread {
@@ -143,7 +143,7 @@ func Follows(row *roster.Thread) bool {
 }
 
 // Begun is Follower. One that its process has left before it had a record fails first: another one may begin.
-func Begun(ctx context.Context, r roster.Registry, thread string) (*roster.Thread, error) {
+func Begun(ctx context.Context, r roster.Roster, thread string) (*roster.Thread, error) {
 	next, err := Follower(ctx, r, thread)
 	for err == nil && next != nil && !transcript.Exists(next.Dir()) && !next.Alive {
 		if err = r.Set(ctx, next.ID, next.Epoch, roster.Failed, ""); err == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 )
 
-// Local is the registry of this machine.
+// Local is the roster of this machine.
 type Local struct {
 	Now func() time.Time
 	// Runs returns the start of a process, "" if there is none: proc.Start unless a test says otherwise.
@@ -30,7 +30,7 @@ type Local struct {
 	book journal.Book[*rows]
 }
 
-// Open returns the registry in a file, which is made when it is first needed.
+// Open returns the roster in a file, which is made when it is first needed.
 func Open(path string, now func() time.Time, hook journal.Hook) *Local {
 	return &Local{Now: now, Runs: proc.Start, book: journal.Book[*rows]{Path: path, Format: "rye registry", Hook: hook,
 		Empty: func() *rows { return &rows{byID: map[string]*Thread{}} }}}
@@ -82,7 +82,7 @@ func (r *rows) get(id string) (*Thread, error) {
 	return &c, nil
 }
 
-// Create implements Registry.
+// Create implements Roster.
 func (l *Local) Create(ctx context.Context, t *Thread, spawns int64) error {
 	row := *t
 	row.State, row.Epoch, row.Driver, row.Asked = Created, 0, Driver{}, Request{}
@@ -125,7 +125,7 @@ func (l *Local) change(ctx context.Context, id, op string, edit func(*rows, *Thr
 	return row, err
 }
 
-// Claim implements Registry.
+// Claim implements Roster.
 func (l *Local) Claim(ctx context.Context, id string, seen int64, d Driver) (*Thread, error) {
 	release, err := l.lock(ctx, id)
 	if err != nil {
@@ -214,7 +214,7 @@ func (l *Local) alive(d Driver) bool {
 	return d.Process > 0 && d.Start != "" && l.Runs(d.Process) == d.Start
 }
 
-// Set implements Registry.
+// Set implements Roster.
 func (l *Local) Set(ctx context.Context, id string, epoch int64, s State, next string) error {
 	_, err := l.change(ctx, id, string(s), func(_ *rows, t *Thread) error {
 		if t.Epoch != epoch {
@@ -229,7 +229,7 @@ func (l *Local) Set(ctx context.Context, id string, epoch int64, s State, next s
 	return err
 }
 
-// Ask implements Registry.
+// Ask implements Roster.
 func (l *Local) Ask(ctx context.Context, id string, q Request) (*Thread, error) {
 	if q.For != Cancel && q.For != Kill || len(q.Reason) > maxReason {
 		return nil, fault.New(fault.Validation, "invalid request %q for the thread %s", q.For, id)
@@ -255,7 +255,7 @@ const (
 	lookUntil = time.Second
 )
 
-// Changed implements Registry.
+// Changed implements Roster.
 func (l *Local) Changed(ctx context.Context, mark string) (string, error) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -282,7 +282,7 @@ func outdated(t *Thread) error {
 		Try("rye thread wait " + fault.Quote(t.ID)).Permanent()
 }
 
-// Hold implements Registry.
+// Hold implements Roster.
 func (l *Local) Hold(ctx context.Context, id string, epoch int64) (func(), error) {
 	release, err := l.lock(ctx, id)
 	if err != nil {
@@ -322,7 +322,7 @@ func (l *Local) lock(ctx context.Context, id string) (func(), error) {
 	return func() { f.Close() }, nil
 }
 
-// Threads implements Registry.
+// Threads implements Roster.
 func (l *Local) Threads(ctx context.Context, f Filter) (all []*Thread, err error) {
 	var here Project
 	if f.Root != "" {

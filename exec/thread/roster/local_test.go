@@ -29,7 +29,7 @@ func TestLocal(t *testing.T) {
 	rostertest.Test(t, func(t testing.TB) rostertest.World {
 		path, dead := filepath.Join(t.TempDir(), "threads", "registry"), map[int]bool{}
 		return rostertest.World{
-			Open: func(t testing.TB) roster.Registry {
+			Open: func(t testing.TB) roster.Roster {
 				l := open(t, path)
 				l.Runs = func(process int) string {
 					if dead[process] {
@@ -44,7 +44,7 @@ func TestLocal(t *testing.T) {
 	})
 }
 
-// TestFormat: the bytes of a registry, forever.
+// TestFormat: the bytes of a roster, forever.
 func TestFormat(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry")
 	l := open(t, path)
@@ -78,7 +78,7 @@ func TestDead(t *testing.T) {
 	must(t, err)
 }
 
-// TestDamage: a registry that was changed is read no more.
+// TestDamage: a roster that was changed is read no more.
 func TestDamage(t *testing.T) {
 	for name, edit := range map[string]func([]byte) []byte{
 		"changed": func(b []byte) []byte { return bytes.Replace(b, []byte(`"epoch":1`), []byte(`"epoch":7`), 1) },

@@ -33,7 +33,7 @@ type Use struct {
 	Spend  int64  `json:"spend"`
 }
 
-// MaxUses bounds a row, which is one line of the registry.
+// MaxUses bounds a row, which is one line of the roster.
 const MaxUses = 128
 
 // Gone returns the error for who needs the directory of a thread that was pruned or is lost, nil if it is there.
@@ -97,7 +97,7 @@ func Blocks(group []*Thread) *Thread {
 	return nil
 }
 
-// Prune implements Registry.
+// Prune implements Roster.
 func (l *Local) Prune(ctx context.Context, threads map[string]Pruned) error {
 	return l.book.Change(ctx, func(r *rows) ([]any, error) {
 		var all []*Thread

@@ -132,7 +132,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestKilledWriting kills a process before each change that it makes to the registry: what it was told is done stays, the next
+// TestKilledWriting kills a process before each change that it makes to the roster: what it was told is done stays, the next
 // process goes on, and its thread is taken over.
 func TestKilledWriting(t *testing.T) {
 	for n := 1; ; n++ {

@@ -19,13 +19,14 @@
 //
 // # Epochs
 //
-// Who drives a thread has claimed it, and has the epoch of that claim: a number that rises by one with each. A claim says which
+// The process that drives a thread has claimed it: it holds a Lease, with the epoch of that claim, a number that rises by one
+// with each. A claim says which
 // epoch it has seen, and fails with CONFLICT if another claim was faster, or if the process that drives the thread still runs.
-// Each later write to registry, ledger and transcript names the epoch and fails with CONFLICT if there is a higher one.
+// Each later write to roster, ledger and transcript names the epoch and fails with CONFLICT if there is a higher one.
 //
-// # The local registry
+// # The local roster
 //
-// One book (package book) for all projects of a user, the file threads/registry of the state directory. A record is the whole
+// One book (journal.Book) for all projects of a user, the file threads/registry of the state directory. A record is the whole
 // row of a thread, and "op" for people; the last one counts:
 //
 //	{"op":"claim","thread":{"id":"acme/plan-1795000000-a2b3c","kind":"directive","directive":"directive:acme/plan",
@@ -141,8 +142,8 @@ type Filter struct {
 	Root string // of a project: its threads, even if it had another path when they were begun
 }
 
-// A Registry is safe for many goroutines and processes. Returned rows are the caller's.
-type Registry interface {
+// A Roster is safe for many goroutines and processes. Returned rows are the caller's.
+type Roster interface {
 	// Create adds a row with State Created and Epoch 0. A thread that is there already is CONFLICT. With a parent it counts as
 	// one of at most spawns children of that; one more is LIMIT_EXCEEDED.
 	Create(ctx context.Context, t *Thread, spawns int64) error
@@ -166,7 +167,7 @@ type Registry interface {
 }
 
 // Get returns one row.
-func Get(ctx context.Context, r Registry, id string) (*Thread, error) {
+func Get(ctx context.Context, r Roster, id string) (*Thread, error) {
 	all, err := r.Threads(ctx, Filter{ID: id})
 	if err != nil {
 		return nil, err

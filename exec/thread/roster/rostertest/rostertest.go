@@ -1,4 +1,4 @@
-// Package rostertest checks that something is a roster.Registry.
+// Package rostertest checks that something is a roster.Roster.
 package rostertest
 
 import (
@@ -20,7 +20,7 @@ import (
 // A World is where registries are opened.
 type World struct {
 	// Open opens the one registry of this world once more, as another process would.
-	Open func(t testing.TB) roster.Registry
+	Open func(t testing.TB) roster.Roster
 	// Die ends a process that was driver.
 	Die func(roster.Driver)
 }
@@ -56,7 +56,7 @@ func driver(n int) roster.Driver {
 	return roster.Driver{Process: n, Start: fmt.Sprint("start-", n), Host: "h"}
 }
 
-func state(t testing.TB, r roster.Registry, id string) *roster.Thread {
+func state(t testing.TB, r roster.Roster, id string) *roster.Thread {
 	t.Helper()
 	got, err := roster.Get(t.Context(), r, id)
 	must(t, err)

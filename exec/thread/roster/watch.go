@@ -1,4 +1,4 @@
-package drive
+package roster
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -21,15 +20,15 @@ type Watch struct {
 
 // A Requested error ends a thread that another process has asked to end.
 type Requested struct {
-	roster.Request
+	Request
 	said string // by the record
 }
 
-// Recorded is the request by which a thread has ended.
-func Recorded(c *transcript.Cancelled) *Requested {
-	q := &Requested{roster.Request{For: roster.Cancel}, c.Reason}
+// RecordedRequest is the request by which a thread has ended.
+func RecordedRequest(c *transcript.Cancelled) *Requested {
+	q := &Requested{Request{For: Cancel}, c.Reason}
 	if c.Killed {
-		q.For = roster.Kill
+		q.For = Kill
 	}
 	return q
 }
@@ -40,7 +39,7 @@ func (r *Requested) Error() string {
 		return r.said
 	}
 	text := "the thread was cancelled"
-	if r.For == roster.Kill {
+	if r.For == Kill {
 		text = "the thread was killed"
 	}
 	if r.Reason != "" {
@@ -51,24 +50,24 @@ func (r *Requested) Error() string {
 
 // Status is what a thread ends with that it ends.
 func (r *Requested) Status() string {
-	if r.For == roster.Kill {
-		return string(roster.Killed)
+	if r.For == Kill {
+		return string(Killed)
 	}
-	return string(roster.Cancelled)
+	return string(Cancelled)
 }
 
 // Fault makes it an error of every door.
 func (r *Requested) Fault() *fault.Error { return fault.New(fault.Cancelled, "%s", r.Error()).From(r) }
 
-// Request returns the *Requested in an error, nil if there is none.
-func Request(err error) *Requested {
+// RequestOf returns the *Requested in an error, nil if there is none.
+func RequestOf(err error) *Requested {
 	q, _ := errors.AsType[*Requested](err)
 	return q
 }
 
 // Watch looks until End. At the request to kill it, and when another process has claimed it, it ends what the thread does by
 // cancel, with a *Requested or CONFLICT; at that to cancel it, it only says so.
-func (s *Seat) Watch(ctx context.Context, cancel context.CancelCauseFunc) *Watch {
+func (s *Lease) Watch(ctx context.Context, cancel context.CancelCauseFunc) *Watch {
 	w := &Watch{cancel: cancel}
 	w.soft, w.ask = context.WithCancelCause(ctx)
 	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -76,16 +75,16 @@ func (s *Seat) Watch(ctx context.Context, cancel context.CancelCauseFunc) *Watch
 	return w
 }
 
-func (w *Watch) look(ctx context.Context, s *Seat) {
+func (w *Watch) look(ctx context.Context, s *Lease) {
 	mark := ""
 	for {
-		next, err := s.Registry.Changed(ctx, mark)
+		next, err := s.Roster.Changed(ctx, mark)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil && next != mark {
-			var row *roster.Thread
-			if row, err = roster.Get(ctx, s.Registry, s.ID); err == nil && w.see(s, row) {
+			var row *Thread
+			if row, err = Get(ctx, s.Roster, s.ID); err == nil && w.see(s, row) {
 				return
 			}
 		}
@@ -97,7 +96,7 @@ func (w *Watch) look(ctx context.Context, s *Seat) {
 }
 
 // see takes what a row says, and reports whether there is nothing more to look for.
-func (w *Watch) see(s *Seat, row *roster.Thread) (over bool) {
+func (w *Watch) see(s *Lease, row *Thread) (over bool) {
 	if row.Epoch != s.Epoch {
 		w.cancel(fault.New(fault.Conflict, "another process drives the thread %s now", s.ID).On("thread", s.ID).On("epoch", row.Epoch).
 			Try("rye thread wait " + fault.Quote(s.ID)).Permanent())
@@ -106,7 +105,7 @@ func (w *Watch) see(s *Seat, row *roster.Thread) (over bool) {
 	if row.Asked.For != "" {
 		w.ask(&Requested{Request: row.Asked})
 	}
-	if row.Asked.For == roster.Kill {
+	if row.Asked.For == Kill {
 		w.cancel(&Requested{Request: row.Asked})
 		return true
 	}
@@ -129,7 +128,7 @@ func (w *Watch) Asked() *Requested {
 	if w == nil {
 		return nil
 	}
-	return Request(context.Cause(w.soft))
+	return RequestOf(context.Cause(w.soft))
 }
 
 // Soft returns a context that ends with ctx, and when the thread is asked to end: for waits that need not be waited out.
@@ -153,16 +152,16 @@ func (w *Watch) End() {
 
 // Pass asks the children of the thread that haven't ended for what it was asked: they may run in other processes. With outlive they
 // go on when it is cancelled.
-func (s *Seat) Pass(ctx context.Context, q *Requested, outlive bool) error {
-	if outlive && q.For == roster.Cancel {
+func (s *Lease) Pass(ctx context.Context, q *Requested, outlive bool) error {
+	if outlive && q.For == Cancel {
 		return nil
 	}
-	live, err := s.Registry.Threads(ctx, roster.Filter{Live: true})
+	live, err := s.Roster.Threads(ctx, Filter{Live: true})
 	for _, row := range live {
 		if row.Parent != s.ID {
 			continue
 		}
-		if _, err := s.Registry.Ask(ctx, row.ID, roster.Request{For: q.For, Reason: q.Reason}); err != nil && fault.CodeOf(err) != fault.Conflict {
+		if _, err := s.Roster.Ask(ctx, row.ID, Request{For: q.For, Reason: q.Reason}); err != nil && fault.CodeOf(err) != fault.Conflict {
 			return err
 		}
 	}

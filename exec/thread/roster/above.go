@@ -1,11 +1,10 @@
-package drive
+package roster
 
 import (
 	"context"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/exec/thread/roster"
 )
 
 // Items reads items, and knows which are the user's own.
@@ -15,9 +14,9 @@ type Items interface {
 }
 
 // Owned reports whether the directives of a thread and of those above it are the user's own. One that is missing is not.
-func Owned(ctx context.Context, r roster.Registry, items Items, thread string) bool {
+func Owned(ctx context.Context, r Roster, items Items, thread string) bool {
 	for thread != "" {
-		row, err := roster.Get(ctx, r, thread)
+		row, err := Get(ctx, r, thread)
 		if err != nil {
 			return false
 		}
