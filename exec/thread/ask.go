@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
@@ -48,7 +47,7 @@ func (t *thread) askModel(ctx context.Context, args map[string]any) (any, error)
 		}
 		t.tell("")
 		if answer != nil {
-			return models.Seen(answer), nil
+			return provider.Seen(answer), nil
 		}
 		class, event := t.classify(failure, attempt)
 		if event.ID == replay.LostID {
@@ -91,7 +90,7 @@ func (t *thread) wait(ctx context.Context, why *transcript.Classified) error {
 // tooWide refuses a request that the model's context window can't hold, before it is sent. It returns the loop's answer.
 func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) {
 	tokens := t.count.About(q, t.model.Provider().Overhead)
-	event, answer := models.TooWide(t.model, tokens)
+	event, answer := provider.TooWide(t.model, tokens)
 	if event == nil {
 		return nil, nil
 	}
@@ -105,7 +104,7 @@ func (t *thread) tooWide(ctx context.Context, q *provider.Request) (any, error) 
 func (t *thread) classify(failure *provider.Failure, attempt int64) (classification.Class, transcript.Classified) {
 	was := t.classified
 	t.classified = nil
-	return models.Classify(t.plan.Rules, failure, was, transcript.Classified{Turn: t.turn, Attempt: attempt, Cost: t.failed, Usage: t.lost})
+	return provider.Classify(t.plan.Rules, failure, was, transcript.Classified{Turn: t.turn, Attempt: attempt, Cost: t.failed, Usage: t.lost})
 }
 
 // onLost records that a model call is made again because its answer was lost. If hooks had already begun to do something about a
@@ -175,7 +174,7 @@ func (t *thread) request(args map[string]any) (*provider.Request, error) {
 	t.count.Next(kept)
 	t.recorded = min(t.recorded, kept)
 	var err error
-	if t.sent, err = models.Messages(args["messages"], t.sent, kept); err != nil {
+	if t.sent, err = provider.ReadMessages(args["messages"], t.sent, kept); err != nil {
 		return nil, err
 	}
 	q := &provider.Request{Stream: true, Messages: t.sent}
@@ -205,11 +204,11 @@ func (t *thread) try(ctx context.Context, q *provider.Request, attempt int64) (*
 	if err != nil {
 		t.failed, t.lost = 0, nil
 		if !undone { // what was used isn't known
-			t.failed, t.lost = reserved, models.Lost(t.classified, input, q.MaxTokens)
-			t.tokens = models.Add(t.tokens, t.lost)
+			t.failed, t.lost = reserved, provider.Lost(t.classified, input, q.MaxTokens)
+			t.tokens = provider.AddUsage(t.tokens, t.lost)
 		}
 		t.money.Settle(call, t.failed)
-		if f := models.FailureOf(err); f != nil {
+		if f := provider.FailureOf(err); f != nil {
 			return nil, f, nil
 		}
 		return nil, nil, err
@@ -271,13 +270,13 @@ func (t *thread) answer(ctx context.Context, q *provider.Request, digest cas.Dig
 	case err != nil:
 		return nil, !errors.Is(err, replay.ErrTime), err
 	case was.Answer != nil:
-		a, err = models.Answered(was.Answer)
+		a, err = provider.Answered(was.Answer)
 		return a, false, err
 	case was.Failed != nil:
 		t.classified = was.Failed
-		return nil, models.Undone(was.Failed), models.Failed(was.Failed, t.model)
+		return nil, provider.Undone(was.Failed), provider.Failed(was.Failed, t.model)
 	}
-	return nil, false, models.ErrLost
+	return nil, false, provider.ErrLost
 }
 
 // recordRequest writes what the model is asked, before it is.
@@ -300,7 +299,7 @@ func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, attempt, 
 // settle counts what an answer has used, and records it. Without a plausible usage the reservation stays. Who has spent more than
 // there was ends.
 func (t *thread) settle(ctx context.Context, q *provider.Request, a *provider.Answer, call string, input, reserved, attempt int64, took time.Duration) error {
-	event := models.Recorded(a, t.turn, attempt, took)
+	event := provider.RecordedAnswer(a, t.turn, attempt, took)
 	cost, known := t.model.Provider().Cost(t.model.Name(), a.Usage)
 	if !a.Usage.Reported || !known {
 		cost, event.Kept = reserved, reserved > 0
@@ -311,7 +310,7 @@ func (t *thread) settle(ctx context.Context, q *provider.Request, a *provider.An
 		t.count.Answered(q, a.Usage.Prompt()+a.Usage.Answered())
 	} else {
 		t.tokens.InputTokens += input
-		t.tokens.OutputTokens += min(q.MaxTokens, models.Size(a.Message()))
+		t.tokens.OutputTokens += min(q.MaxTokens, provider.Size(a.Message()))
 		t.count.Forget()
 	}
 	event.Cost = cost

@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/calls"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -37,7 +36,7 @@ func (t *thread) number(c *calls.Call) *toolCall {
 // makeCalls makes the calls of one turn, and returns the messages with their results.
 func (t *thread) makeCalls(ctx context.Context, v any) (any, error) {
 	var wanted []provider.ToolCall
-	if err := models.Decode(v, &wanted); err != nil {
+	if err := provider.Decode(v, &wanted); err != nil {
 		return nil, fault.New(fault.Validation, "the loop makes calls that can't be read: %v", err)
 	}
 	if len(wanted) > provider.MaxCalls {

@@ -19,9 +19,9 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -173,8 +173,8 @@ func (t *thread) load(ctx context.Context) (err error) {
 }
 
 // choose finds the model.
-func (t *thread) choose(ctx context.Context) (models.Model, error) {
-	return t.plan.Model(ctx, models.Wanted{Name: t.Start.Model, Replay: t.Start.Replay, Priced: t.limits.Spend != limits.Unlimited})
+func (t *thread) choose(ctx context.Context) (provider.Model, error) {
+	return t.plan.Model(ctx, provider.Wanted{Name: t.Start.Model, Replay: t.Start.Replay, Priced: t.limits.Spend != limits.Unlimited})
 }
 
 // open registers the thread, gives it its budget, and makes its directory and its transcript.

@@ -7,7 +7,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -16,7 +15,7 @@ import (
 
 // handOver decides what a new thread begins with that goes on with this one's work, and ends the loop.
 func (t *thread) handOver(ctx context.Context, args map[string]any) error {
-	messages, err := models.Messages(args["messages"], nil, 0)
+	messages, err := provider.ReadMessages(args["messages"], nil, 0)
 	if err != nil {
 		return err
 	}
@@ -32,12 +31,12 @@ func (t *thread) handOver(ctx context.Context, args map[string]any) error {
 	kept, read := t.plan.Handoff.Room(t.model.Provider().Window(t.model.Name()))
 	var summary any
 	if t.plan.Handoff.Directive != "" {
-		if summary, err = t.summary(ctx, messages, read*models.PerToken); err != nil {
+		if summary, err = t.summary(ctx, messages, read*provider.PerToken); err != nil {
 			return err
 		}
 	}
 	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary, "messages": results.Values(messages), "message": nil,
-		"ceiling": kept * models.PerToken})
+		"ceiling": kept * provider.PerToken})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/graph"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
@@ -159,7 +158,7 @@ func (t *thread) onFailure(ctx context.Context, f *provider.Failure, class class
 }
 
 func (r *hookRunner) onFailure(ctx context.Context, f *provider.Failure, class classification.Class, event *transcript.Classified) (*hook.Decision, error) {
-	if class.Category == classification.Permanent && models.FallBack(r.model) {
+	if class.Category == classification.Permanent && provider.FallBack(r.model) {
 		event.Action = "fallback"
 		r.count.Forget()
 		return new(hook.Decision), nil

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -144,7 +143,7 @@ func TestFullWindow(t *testing.T) {
 				var handed, summarised string
 				w.server.Handle(func(q *modeltest.Request) modeltest.Turn {
 					all := fmt.Sprint(q.Body["messages"])
-					usage := provider.Usage{Input: models.Size(q.Body["messages"])/models.PerToken + 300, Output: 5}
+					usage := provider.Usage{Input: provider.Size(q.Body["messages"])/provider.PerToken + 300, Output: 5}
 					switch {
 					case strings.Contains(all, "Write that summary"):
 						summarised = all

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/ending"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
@@ -46,7 +46,7 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.origin.Model == models.Replayed {
+	if t.origin.Model == provider.Replayed {
 		return nil, fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model", row.ID).On("thread", row.ID).
 			Try("rye run " + row.Directive)
 	}
@@ -153,7 +153,7 @@ func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
 		return nil, err
 	}
 	t.Start.Directive = ref
-	if s.Model != models.Replayed { // which counts as the directive's
+	if s.Model != provider.Replayed { // which counts as the directive's
 		t.Start.Model = s.Model
 	}
 	if err := t.load(ctx); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
@@ -38,7 +37,7 @@ type thread struct {
 	inputs    map[string]any
 	limits    limits.Set
 	money     ledger.Purse
-	model     models.Model
+	model     provider.Model
 	recorder  *replay.Recorder
 	handed    []any // the messages that a thread begins with which this one hands over to, or which was handed its work
 	next      *thread
@@ -52,13 +51,13 @@ type thread struct {
 
 	turn       int64
 	tokens     transcript.Cost // InputTokens and OutputTokens
-	count      models.Count    // of the last request
-	tools      models.Tools    // of the loop
+	count      provider.Count  // of the last request
+	tools      provider.Offers // of the loop
 	offered    []provider.Tool // those of the last request that was recorded
 	requests   int
 	sent       []provider.Message // that the loop sent last
 	recorded   int                // of them, how many the last recorded request has too
-	digests    models.Digests
+	digests    provider.Digests
 	failed     int64             // what the last failed model call is taken to have cost, in nano-dollars
 	lost       *transcript.Usage // the tokens that it is taken to have used, nil for none
 	called     int

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/provider"
 )
 
 // CheckProviders tells which providers of models are ready, and what each of the others lacks.
@@ -22,7 +22,7 @@ func CheckProviders(ctx context.Context, a *cli.App) paths.Finding {
 		return paths.Bad(paths.StatusWarn, err)
 	}
 	defer s.Close()
-	all, err := models.Candidates(ctx, s.Session)
+	all, err := provider.Candidates(ctx, s.Session)
 	if err != nil {
 		return paths.Bad(paths.StatusWarn, err)
 	}

@@ -27,7 +27,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/operate"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
@@ -172,7 +171,7 @@ func (w *work) read(ctx context.Context) error {
 	switch {
 	case w.started.Kind != "directive":
 		return fault.New(fault.Validation, "the thread %s is a run of a graph, which no message continues", id).On("thread", id).Try(run)
-	case w.started.Model == models.Replayed:
+	case w.started.Model == provider.Replayed:
 		return fault.New(fault.Validation, "the thread %s can't go on: a record answered it, not a model", id).On("thread", id).Try(run)
 	case len(w.messages) == 0:
 		return fault.New(fault.Validation, "the thread %s has no messages: no model was asked", id).On("thread", id).Try(run)
@@ -247,7 +246,7 @@ func (w *work) take(ctx context.Context) (begun func(id string) error, stop func
 // summarise has a thread summarise what was said. Without a summary the last messages have to do.
 func (w *work) summarise(ctx context.Context) {
 	var said []provider.Message
-	if w.settings.Directive == "" || models.Decode(w.messages, &said) != nil {
+	if w.settings.Directive == "" || provider.Decode(w.messages, &said) != nil {
 		return
 	}
 	_, room := w.settings.Room(0)
@@ -301,5 +300,5 @@ func (w *work) first(ctx context.Context, window int64) ([]any, error) {
 		message = w.order.Message
 	}
 	return w.engine.Agents().Continue(ctx, map[string]any{"reason": reason, "summary": w.summary, "messages": w.messages, "message": message,
-		"ceiling": min(room, math.MaxInt32) * models.PerToken})
+		"ceiling": min(room, math.MaxInt32) * provider.PerToken})
 }

@@ -3,7 +3,7 @@ package carry
 import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -65,7 +65,7 @@ func read(dir string) (*record, error) {
 	if answered == nil {
 		return r, nil
 	}
-	said, err := models.Answered(answered)
+	said, err := provider.Answered(answered)
 	if err != nil {
 		return nil, err
 	}

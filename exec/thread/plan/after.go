@@ -5,7 +5,7 @@ import (
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/models"
+	"github.com/rye-build/rye/exec/thread/provider"
 )
 
 // An After is what a new thread has of one that has ended, whose work it goes on with. A nil one has nothing.
@@ -37,7 +37,7 @@ func (a *After) Permit(ctx context.Context, p *Plan) error {
 }
 
 // First returns the messages that the new thread begins with, nil for those of its directive.
-func (a *After) First(ctx context.Context, m models.Model) ([]any, error) {
+func (a *After) First(ctx context.Context, m provider.Model) ([]any, error) {
 	if a == nil || a.Messages == nil {
 		return nil, nil
 	}

@@ -31,7 +31,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
@@ -190,11 +189,11 @@ func (p *Plan) Limits() limits.Set {
 }
 
 // Model finds the model.
-func (p *Plan) Model(ctx context.Context, w models.Wanted) (models.Model, error) {
+func (p *Plan) Model(ctx context.Context, w provider.Wanted) (provider.Model, error) {
 	if w.Directive = p.Says.Model; p.Graph != nil {
-		return models.None(&w)
+		return provider.NoModel(&w)
 	}
-	return models.Choose(ctx, p.Agents.Session, &w)
+	return provider.ChooseModel(ctx, p.Agents.Session, &w)
 }
 
 // Permit takes away what the policies don't grant to the directive. One of another signer that is left with nothing is refused.
@@ -250,7 +249,7 @@ func (p *Plan) Allows(verb, kind, id string) error {
 }
 
 // Started is what the first event of a thread says of its plan.
-func (p *Plan) Started(ctx context.Context, m models.Model) (*transcript.Started, error) {
+func (p *Plan) Started(ctx context.Context, m provider.Model) (*transcript.Started, error) {
 	policies, err := p.Agents.Session.Policies(ctx)
 	if err != nil {
 		return nil, err

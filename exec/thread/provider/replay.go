@@ -1,4 +1,4 @@
-package models
+package provider
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -19,7 +18,7 @@ const Replayed = "replay"
 
 // A replayModel gives the answers of a recorded thread.
 type replayModel struct {
-	choice provider.Choice
+	choice Choice
 	raw    cas.Digest
 	turns  []recorded
 	next   int
@@ -34,7 +33,7 @@ type recorded struct {
 }
 
 // openReplay reads the record in a thread's directory.
-func openReplay(dir string, c provider.Choice, raw cas.Digest) (Model, error) {
+func openReplay(dir string, c Choice, raw cas.Digest) (Model, error) {
 	r := &replayModel{choice: c, raw: raw}
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fault.New(fault.NotFound, "no transcript in %q", dir).From(err)
@@ -67,13 +66,13 @@ func openReplay(dir string, c provider.Choice, raw cas.Digest) (Model, error) {
 	return r, nil
 }
 
-func (r *replayModel) Name() string                 { return r.choice.Model }
-func (r *replayModel) String() string               { return Replayed }
-func (r *replayModel) Provider() *provider.Provider { return r.choice.Provider }
-func (r *replayModel) Digest() cas.Digest           { return r.raw }
+func (r *replayModel) Name() string        { return r.choice.Model }
+func (r *replayModel) String() string      { return Replayed }
+func (r *replayModel) Provider() *Provider { return r.choice.Provider }
+func (r *replayModel) Digest() cas.Digest  { return r.raw }
 
 // Ask implements Model from the record. A request that differs from the recorded one ends the thread.
-func (r *replayModel) Ask(_ context.Context, q *provider.Request, digest cas.Digest, live func(string)) (a *provider.Answer, undone bool, err error) {
+func (r *replayModel) Ask(_ context.Context, q *Request, digest cas.Digest, live func(string)) (a *Answer, undone bool, err error) {
 	if r.next >= len(r.turns) {
 		return nil, true, fault.New(fault.Conflict, "the record has no further answer: it ends after %s", fault.Count(int64(len(r.turns)), "request"))
 	}
@@ -98,8 +97,8 @@ func (r *replayModel) Ask(_ context.Context, q *provider.Request, digest cas.Dig
 }
 
 // Failed makes a failure of a recorded one. Hooks and the classification find in it what they found when it was recorded.
-func Failed(c *transcript.Classified, m Model) *provider.Failure {
-	f := &provider.Failure{Provider: m.Provider().Ref.ID, Status: c.Error.Status, Type: c.Class, Code: c.Said, After: c.Delay}
+func Failed(c *transcript.Classified, m Model) *Failure {
+	f := &Failure{Provider: m.Provider().Ref.ID, Status: c.Error.Status, Type: c.Class, Code: c.Said, After: c.Delay}
 	f.Message = strings.TrimPrefix(c.Error.Message, f.Head())
 	return f
 }
@@ -112,8 +111,8 @@ func Lost(was *transcript.Classified, input, most int64) *transcript.Usage {
 	return &transcript.Usage{Input: input, Output: most}
 }
 
-// Add adds what is taken to have been used to what a thread has used.
-func Add(c transcript.Cost, u *transcript.Usage) transcript.Cost {
+// AddUsage adds what is taken to have been used to what a thread has used.
+func AddUsage(c transcript.Cost, u *transcript.Usage) transcript.Cost {
 	if u != nil {
 		c.InputTokens, c.OutputTokens = c.InputTokens+u.Input, c.OutputTokens+u.Output
 	}
@@ -124,13 +123,13 @@ func Add(c transcript.Cost, u *transcript.Usage) transcript.Cost {
 func Undone(c *transcript.Classified) bool { return c.Cost == 0 && c.Usage == nil }
 
 // Answered makes a model's answer of a recorded one.
-func Answered(a *transcript.Answer) (*provider.Answer, error) {
-	out := &provider.Answer{Text: a.Text, Stop: a.Stop}
+func Answered(a *transcript.Answer) (*Answer, error) {
+	out := &Answer{Text: a.Text, Stop: a.Stop}
 	for _, c := range a.Calls {
-		out.Calls = append(out.Calls, provider.ToolCall(c))
+		out.Calls = append(out.Calls, ToolCall(c))
 	}
 	if u := a.Usage; u != nil {
-		out.Usage = provider.Usage(*u)
+		out.Usage = Usage(*u)
 	}
 	if a.Opaque == nil {
 		return out, nil
@@ -141,7 +140,7 @@ func Answered(a *transcript.Answer) (*provider.Answer, error) {
 
 // differs says how a request differs from the recorded one: in the first message or tool that is another. An earlier message can
 // be, since the record has only what a request added.
-func (r *replayModel) differs(q *provider.Request) error {
+func (r *replayModel) differs(q *Request) error {
 	var messages, tools []any
 	for _, t := range r.turns[:r.next] {
 		messages = append(messages[:min(int(t.request.Kept), len(messages))], t.request.Messages...)

@@ -1,10 +1,9 @@
-package models_test
+package provider_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/rye-build/rye/exec/thread/models"
 	"github.com/rye-build/rye/exec/thread/provider"
 )
 
@@ -18,7 +17,7 @@ func said(n, bytes int) (all []provider.Message) {
 // TestMost: whatever a request has that the service didn't count is bounded by its bytes.
 func TestMost(t *testing.T) {
 	offered := []provider.Tool{{Name: "a", Description: strings.Repeat("d", 1000)}}
-	one := models.Size(said(1, 100)) + 1 // with a comma
+	one := provider.Size(said(1, 100)) + 1 // with a comma
 	for name, c := range map[string]struct {
 		messages int
 		tools    []provider.Tool
@@ -35,9 +34,9 @@ func TestMost(t *testing.T) {
 		"no tools":                  {3, nil, []int{3}, 50, 60},
 		"fewer messages":            {2, offered, []int{2}, 50, 60},
 	} {
-		var count models.Count
+		var count provider.Count
 		first := &provider.Request{Messages: said(3, 100), Tools: offered}
-		if got := count.Most(first, 7); got != 7+models.Size(first.Messages)+models.Size(first.Tools) {
+		if got := count.Most(first, 7); got != 7+provider.Size(first.Messages)+provider.Size(first.Tools) {
 			t.Errorf("%s: at first %d", name, got)
 		}
 		count.Answered(first, 50)
@@ -49,18 +48,18 @@ func TestMost(t *testing.T) {
 		if got < c.least || got > c.most {
 			t.Errorf("%s: %d, want %d to %d", name, got, c.least, c.most)
 		}
-		if about := count.About(q, 7); about > got || about < 50+(got-50)/models.PerToken {
+		if about := count.About(q, 7); about > got || about < 50+(got-50)/provider.PerToken {
 			t.Errorf("%s: about %d of %d", name, about, got)
 		}
 		count.Forget()
-		if got := count.Most(q, 7); got != 7+models.Size(q.Messages)+models.Size(q.Tools) {
+		if got := count.Most(q, 7); got != 7+provider.Size(q.Messages)+provider.Size(q.Tools) {
 			t.Errorf("%s: forgotten %d", name, got)
 		}
 	}
 }
 
 func TestFilled(t *testing.T) {
-	var count models.Count
+	var count provider.Count
 	count.Answered(&provider.Request{}, 500)
 	count.Add(400)
 	if got := count.Filled(); got != 600 {

@@ -1,4 +1,4 @@
-package models
+package provider
 
 import (
 	"context"
@@ -9,33 +9,32 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/provider"
 )
 
 // A service is a model that a provider's item reaches.
 type service struct {
-	choice  provider.Choice
+	choice  Choice
 	raw     cas.Digest
 	session *session.Session
 }
 
-func (s *service) Name() string                 { return s.choice.Model }
-func (s *service) String() string               { return s.choice.String() }
-func (s *service) Provider() *provider.Provider { return s.choice.Provider }
-func (s *service) Digest() cas.Digest           { return s.raw }
+func (s *service) Name() string        { return s.choice.Model }
+func (s *service) String() string      { return s.choice.String() }
+func (s *service) Provider() *Provider { return s.choice.Provider }
+func (s *service) Digest() cas.Digest  { return s.raw }
 
 // Ask implements Model by a call of the provider's item.
-func (s *service) Ask(ctx context.Context, r *provider.Request, _ cas.Digest, live func(string)) (a *provider.Answer, undone bool, err error) {
+func (s *service) Ask(ctx context.Context, r *Request, _ cas.Digest, live func(string)) (a *Answer, undone bool, err error) {
 	p := s.choice.Provider
 	given, err := p.Params(*r)
 	if err != nil {
 		return nil, true, err
 	}
 	call := &exec.Call{Ref: p.Ref, Params: params.Values(given)}
-	var stream *provider.Stream
+	var stream *Stream
 	var to primitive.Sink
 	if r.Stream && p.Streams() {
-		stream = p.Stream(provider.Deltas{Text: live})
+		stream = p.Stream(Deltas{Text: live})
 		to = stream
 	}
 	result, err := s.session.CallChosen(ctx, call, to)
@@ -50,6 +49,6 @@ func (s *service) Ask(ctx context.Context, r *provider.Request, _ cas.Digest, li
 }
 
 // refused reports whether a service did nothing for a call: it was never reached, or says no to the request itself.
-func refused(r *exec.Result, f *provider.Failure) bool {
+func refused(r *exec.Result, f *Failure) bool {
 	return r.Trouble != nil && (r.Trouble.Undone || f != nil && slices.Contains([]int{400, 401, 403, 404, 413, 422, 529}, r.Trouble.Status))
 }

@@ -1,4 +1,4 @@
-package models
+package provider
 
 import (
 	"encoding/json"
@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // whole is the digest of a request as its documentation says, made at once.
-func whole(t *testing.T, q *provider.Request) cas.Digest {
+func whole(t *testing.T, q *Request) cas.Digest {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"messages": append([]provider.Message{}, q.Messages...), "tools": append([]provider.Tool{}, q.Tools...), "system": q.System, "options": q.Options})
+	b, err := json.Marshal(map[string]any{"messages": append([]Message{}, q.Messages...), "tools": append([]Tool{}, q.Tools...), "system": q.System, "options": q.Options})
 	if err == nil {
 		b, err = jcs.Canonical(nil, b)
 	}
@@ -29,16 +28,16 @@ func TestDigests(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 11))
 	for range 200 {
 		var d Digests
-		q := &provider.Request{System: "s"}
+		q := &Request{System: "s"}
 		for turn := range 10 {
 			kept := random.IntN(len(q.Messages) + 1)
-			q.Messages = append([]provider.Message{}, q.Messages[:kept]...)
+			q.Messages = append([]Message{}, q.Messages[:kept]...)
 			for range random.IntN(4) {
-				q.Messages = append(q.Messages, provider.Message{Role: "user", Text: fmt.Sprintf("<ä %d>", random.IntN(1000)),
-					Calls: []provider.ToolCall{{ID: "a", Name: "x", Input: map[string]any{"n": random.Float64(), "b": nil}}}})
+				q.Messages = append(q.Messages, Message{Role: "user", Text: fmt.Sprintf("<ä %d>", random.IntN(1000)),
+					Calls: []ToolCall{{ID: "a", Name: "x", Input: map[string]any{"n": random.Float64(), "b": nil}}}})
 			}
 			if turn%3 == 0 {
-				q.Tools = append(q.Tools, provider.Tool{Name: fmt.Sprint("t", turn), Schema: map[string]any{"type": "object"}})
+				q.Tools = append(q.Tools, Tool{Name: fmt.Sprint("t", turn), Schema: map[string]any{"type": "object"}})
 			}
 			got, err := d.Of(q, kept)
 			if want := whole(t, q); err != nil || got != want {
@@ -47,7 +46,7 @@ func TestDigests(t *testing.T) {
 		}
 	}
 	var d Digests
-	bad := &provider.Request{Messages: []provider.Message{{Role: "user", Text: "a"}, {Role: "user", Calls: []provider.ToolCall{{Input: map[string]any{"x": func() {}}}}}}}
+	bad := &Request{Messages: []Message{{Role: "user", Text: "a"}, {Role: "user", Calls: []ToolCall{{Input: map[string]any{"x": func() {}}}}}}}
 	if got, err := d.Of(bad, 0); err == nil {
 		t.Errorf("what JSON can't have: %s", got)
 	}

@@ -1,14 +1,13 @@
-package models
+package provider
 
 import (
 	"time"
 
-	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
-// Recorded is what the record has of an answer, without its cost.
-func Recorded(a *provider.Answer, turn, attempt int64, took time.Duration) transcript.Answer {
+// RecordedAnswer is what the record has of an answer, without its cost.
+func RecordedAnswer(a *Answer, turn, attempt int64, took time.Duration) transcript.Answer {
 	event := transcript.Answer{Turn: turn, Attempt: attempt, Text: a.Text, Stop: a.Stop, Duration: took}
 	for _, c := range a.Calls {
 		event.Calls = append(event.Calls, transcript.ToolCall(c))

@@ -1,4 +1,4 @@
-package models
+package provider
 
 import (
 	"cmp"
@@ -7,16 +7,15 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/provider"
 )
 
-// Messages reads the messages of a loop. The first kept are those that old has: they are taken from there.
-func Messages(v any, old []provider.Message, kept int) ([]provider.Message, error) {
+// ReadMessages reads the messages of a loop. The first kept are those that old has: they are taken from there.
+func ReadMessages(v any, old []Message, kept int) ([]Message, error) {
 	list, ok := v.([]any)
 	if kept = min(kept, len(old), len(list)); ok {
 		v = list[kept:]
 	}
-	var added []provider.Message
+	var added []Message
 	if err := Decode(v, &added); err != nil {
 		return nil, fault.New(fault.Validation, "the loop sends messages that can't be read: %v", err)
 	}
@@ -26,24 +25,24 @@ func Messages(v any, old []provider.Message, kept int) ([]provider.Message, erro
 	return append(old, added...), nil
 }
 
-// Tools are those of a loop. They are read once: mostly each request offers what the one before did.
-type Tools struct {
+// Offers are those of a loop. They are read once: mostly each request offers what the one before did.
+type Offers struct {
 	from []any
-	read []provider.Tool
+	read []Tool
 }
 
 // Read reads the tools of a loop.
-func (t *Tools) Read(v any) ([]provider.Tool, error) {
+func (t *Offers) Read(v any) ([]Tool, error) {
 	list, ok := v.([]any)
 	if ok && t.from != nil && reflect.DeepEqual(list, t.from) {
 		return t.read, nil
 	}
-	*t = Tools{}
-	var read []provider.Tool
+	*t = Offers{}
+	var read []Tool
 	if err := Decode(v, &read); err != nil {
 		return nil, fault.New(fault.Validation, "the loop offers tools that can't be read: %v", err)
 	}
-	*t = Tools{list, read}
+	*t = Offers{list, read}
 	return read, nil
 }
 
@@ -60,8 +59,8 @@ func Decode(v, to any) error {
 }
 
 // Seen returns an answer as a loop sees it.
-func Seen(a *provider.Answer) (seen any) {
+func Seen(a *Answer) (seen any) {
 	// What was read from JSON can be written as JSON.
-	Decode(map[string]any{"text": a.Text, "calls": append([]provider.ToolCall{}, a.Calls...), "stop": a.Stop, "message": a.Message()}, &seen)
+	Decode(map[string]any{"text": a.Text, "calls": append([]ToolCall{}, a.Calls...), "stop": a.Stop, "message": a.Message()}, &seen)
 	return seen
 }

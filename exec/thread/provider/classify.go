@@ -1,19 +1,18 @@
-package models
+package provider
 
 import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
-	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // ErrLost is the failure of a request whose answer isn't in the record: its process ended, or the disk was full.
-var ErrLost = &provider.Failure{Code: string(fault.Unavailable), Message: "the answer was not recorded"}
+var ErrLost = &Failure{Code: string(fault.Unavailable), Message: "the answer was not recorded"}
 
 // Classify says what kind of failure a model call had, and adds it to the event about it. What the record says of that counts: was,
 // nil if it says nothing.
-func Classify(rules *classification.Rules, failure *provider.Failure, was *transcript.Classified, event transcript.Classified) (classification.Class, transcript.Classified) {
+func Classify(rules *classification.Rules, failure *Failure, was *transcript.Classified, event transcript.Classified) (classification.Class, transcript.Classified) {
 	class := rules.Of(failure.Doc())
 	event.Category, event.ID, event.Retryable, event.Class, event.Said = string(class.Category), class.ID, class.Retryable, failure.Type, failure.Code
 	event.Error = transcript.Fault{Code: string(fault.CodeOf(failure)), Message: failure.Error(), Status: failure.Status}

@@ -1,11 +1,10 @@
-package models
+package provider
 
 import (
 	"fmt"
 	"reflect"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -15,28 +14,28 @@ const PerToken = 4
 // A Count is what a service has counted of the request that it answered last, and what was added since. The zero Count knows of
 // no request.
 type Count struct {
-	known int64           // tokens of that request and its answer, 0 if the service didn't say
-	same  int             // its first messages that the next request has too
-	tools []provider.Tool // that it offered
-	added int64           // bytes of results since
+	known int64  // tokens of that request and its answer, 0 if the service didn't say
+	same  int    // its first messages that the next request has too
+	tools []Tool // that it offered
+	added int64  // bytes of results since
 }
 
 // Next says how many messages a request has in common with the one that was made before it, whether that was answered or not.
 func (c *Count) Next(kept int) { c.same = min(c.same, kept) }
 
 // Answered takes what a service has counted of a request and its answer: 0 if it doesn't say.
-func (c *Count) Answered(q *provider.Request, counted int64) {
+func (c *Count) Answered(q *Request, counted int64) {
 	*c = Count{known: counted, same: len(q.Messages), tools: q.Tools}
 }
 
 // Forget forgets what was counted: another model counts other tokens.
 func (c *Count) Forget() { *c = Count{} }
 
-// Add adds bytes that the next request will have.
+// AddUsage adds bytes that the next request will have.
 func (c *Count) Add(bytes int64) { c.added += bytes }
 
 // uncounted returns the tokens that a request is known to have, and the bytes of the rest.
-func (c *Count) uncounted(q *provider.Request, overhead int64) (tokens, bytes int64) {
+func (c *Count) uncounted(q *Request, overhead int64) (tokens, bytes int64) {
 	if c.known == 0 {
 		return overhead, Size(q.Messages) + Size(q.Tools)
 	}
@@ -48,13 +47,13 @@ func (c *Count) uncounted(q *provider.Request, overhead int64) (tokens, bytes in
 }
 
 // Most is the most tokens that a request can have: one for each byte that wasn't counted.
-func (c *Count) Most(q *provider.Request, overhead int64) int64 {
+func (c *Count) Most(q *Request, overhead int64) int64 {
 	tokens, bytes := c.uncounted(q, overhead)
 	return tokens + bytes
 }
 
 // About is how many tokens a request has about.
-func (c *Count) About(q *provider.Request, overhead int64) int64 {
+func (c *Count) About(q *Request, overhead int64) int64 {
 	tokens, bytes := c.uncounted(q, overhead)
 	return tokens + bytes/PerToken
 }

@@ -1,4 +1,4 @@
-package models
+package provider
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/exec/thread/provider"
 )
 
 // defaultTier is the model of a directive that names none.
@@ -20,11 +19,11 @@ const defaultTier = "general"
 type Model interface {
 	String() string
 	Name() string // of the model, without its provider
-	Provider() *provider.Provider
+	Provider() *Provider
 	Digest() cas.Digest // of the provider's item
-	// Ask asks the model. digest is that of the request (Digests). The error is a *provider.Failure, or ends the thread. Nothing
+	// Ask asks the model. digest is that of the request (Digests). The error is a *Failure, or ends the thread. Nothing
 	// was used if undone is set.
-	Ask(ctx context.Context, r *provider.Request, digest cas.Digest, live func(string)) (a *provider.Answer, undone bool, err error)
+	Ask(ctx context.Context, r *Request, digest cas.Digest, live func(string)) (a *Answer, undone bool, err error)
 }
 
 // A Wanted says which model.
@@ -54,13 +53,13 @@ func (w *Wanted) name() string {
 	return name
 }
 
-// Choose finds the model, with its fallback.
-func Choose(ctx context.Context, s *session.Session, w *Wanted) (Model, error) {
+// ChooseModel finds the model, with its fallback.
+func ChooseModel(ctx context.Context, s *session.Session, w *Wanted) (Model, error) {
 	all, digests, err := providers(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	c, err := provider.Resolve(all, w.name())
+	c, err := Resolve(all, w.name())
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +88,7 @@ func Choose(ctx context.Context, s *session.Session, w *Wanted) (Model, error) {
 }
 
 // affordable refuses a model without a price for a thread that has a spend limit.
-func (w *Wanted) affordable(c provider.Choice) error {
+func (w *Wanted) affordable(c Choice) error {
 	if _, known := c.Provider.Worst(c.Model, 1, 1); known || !w.Priced {
 		return nil
 	}
@@ -99,7 +98,7 @@ func (w *Wanted) affordable(c provider.Choice) error {
 
 // A Candidate is a provider that threads can use.
 type Candidate struct {
-	*provider.Provider
+	*Provider
 	Digest cas.Digest // of its item
 	Lacks  []Lack     // none: it is ready
 }
@@ -120,11 +119,11 @@ func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err e
 	}
 	var keyless, unready []Candidate
 	for _, it := range items {
-		if !provider.Is(it.Model) {
+		if !Is(it.Model) {
 			continue
 		}
 		c := Candidate{Digest: it.Raw}
-		if c.Provider, err = provider.Read(it.Model); err != nil {
+		if c.Provider, err = Read(it.Model); err != nil {
 			return nil, err
 		}
 		for _, name := range c.Secrets {
@@ -149,7 +148,7 @@ func Candidates(ctx context.Context, s *session.Session) (all []Candidate, err e
 }
 
 // providers returns the providers as package provider resolves names, and the digests of their items.
-func providers(ctx context.Context, s *session.Session) (all []*provider.Provider, digests map[model.Ref]cas.Digest, err error) {
+func providers(ctx context.Context, s *session.Session) (all []*Provider, digests map[model.Ref]cas.Digest, err error) {
 	candidates, err := Candidates(ctx, s)
 	digests = map[model.Ref]cas.Digest{}
 	for _, c := range candidates {
@@ -159,7 +158,7 @@ func providers(ctx context.Context, s *session.Session) (all []*provider.Provide
 }
 
 // FailureOf returns the failure of a model call, nil if an error is none.
-func FailureOf(err error) *provider.Failure {
-	f, _ := errors.AsType[*provider.Failure](err)
+func FailureOf(err error) *Failure {
+	f, _ := errors.AsType[*Failure](err)
 	return f
 }

@@ -1,11 +1,10 @@
-package models
+package provider
 
 import (
 	"encoding/json"
 	"reflect"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -15,14 +14,14 @@ type Digests struct {
 	seen cas.Hasher // the canonical form up to the last message of the last request
 	had  int        // how many messages that are; 0: seen isn't used
 
-	last *provider.Request // without messages
-	rest []byte            // its canonical form
+	last *Request // without messages
+	rest []byte   // its canonical form
 }
 
 // Of returns the digest of what a model is asked: the canonical form of messages, options, system and tools. The model and how
 // much it may answer are not in it, so that another one can be asked the same. The first kept messages are those of the request
 // before.
-func (d *Digests) Of(q *provider.Request, kept int) (cas.Digest, error) {
+func (d *Digests) Of(q *Request, kept int) (cas.Digest, error) {
 	if kept < d.had || d.had > len(q.Messages) || d.had == 0 {
 		d.seen, d.had = cas.NewHasher(), 0
 		d.seen.Write([]byte(`{"messages":[`))
@@ -40,11 +39,11 @@ func (d *Digests) Of(q *provider.Request, kept int) (cas.Digest, error) {
 		d.had++
 	}
 	if d.last == nil || !reflect.DeepEqual(d.last.Tools, q.Tools) || !reflect.DeepEqual(d.last.Options, q.Options) || d.last.System != q.System {
-		rest, err := canonical(nil, map[string]any{"options": q.Options, "system": q.System, "tools": append([]provider.Tool{}, q.Tools...)})
+		rest, err := canonical(nil, map[string]any{"options": q.Options, "system": q.System, "tools": append([]Tool{}, q.Tools...)})
 		if err != nil {
 			return cas.Digest{}, err
 		}
-		d.last, d.rest = &provider.Request{Options: q.Options, System: q.System, Tools: q.Tools}, rest
+		d.last, d.rest = &Request{Options: q.Options, System: q.System, Tools: q.Tools}, rest
 	}
 	all := d.seen.Clone()
 	all.Write([]byte("],"))

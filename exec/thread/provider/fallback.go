@@ -1,11 +1,10 @@
-package models
+package provider
 
 import (
 	"context"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/provider"
 )
 
 // A fallible is a model with another one in reserve.
@@ -15,10 +14,10 @@ type fallible struct {
 }
 
 // Ask implements Model. As long as there is a fallback, a missing key is a failure of the model call.
-func (f *fallible) Ask(ctx context.Context, r *provider.Request, digest cas.Digest, live func(string)) (*provider.Answer, bool, error) {
+func (f *fallible) Ask(ctx context.Context, r *Request, digest cas.Digest, live func(string)) (*Answer, bool, error) {
 	a, undone, err := f.Model.Ask(ctx, r, digest, live)
 	if err != nil && f.next != nil && fault.Of(err).Details["secret"] != nil {
-		return nil, true, &provider.Failure{Provider: f.Provider().Ref.ID, Code: string(fault.AuthRequired), Message: err.Error()}
+		return nil, true, &Failure{Provider: f.Provider().Ref.ID, Code: string(fault.AuthRequired), Message: err.Error()}
 	}
 	return a, undone, err
 }
@@ -35,7 +34,7 @@ func FallBack(m Model) bool {
 
 // fallback finds the fallback that the directive names: a tier, a model, or a provider, which is asked for the same tier. A
 // model that the caller has named has none.
-func (w *Wanted) fallback(all []*provider.Provider) (c provider.Choice, has bool, err error) {
+func (w *Wanted) fallback(all []*Provider) (c Choice, has bool, err error) {
 	name := ""
 	if w.Directive != nil && w.Name == "" {
 		name = w.Directive.Get("fallback").String()
@@ -53,7 +52,7 @@ func (w *Wanted) fallback(all []*provider.Provider) (c provider.Choice, has bool
 			break
 		}
 	}
-	if c, err = provider.Resolve(all, name); err != nil {
+	if c, err = Resolve(all, name); err != nil {
 		return c, false, fault.Of(err).Because("the directive's model has it as its fallback")
 	}
 	return c, true, nil
