@@ -14,8 +14,8 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Desk makes the requests of one caller, and waits for their answers.
-type Desk struct {
+// A Controller makes the requests of one caller, and waits for their answers.
+type Controller struct {
 	Approvals Approvals
 	Project   string // its root
 	Set       cas.Digest
@@ -34,14 +34,14 @@ type Desk struct {
 	Command string
 }
 
-// At returns the desk of a session. Its journal, which the caller closes, is in the user's state directory.
-func At(s *session.Session, now func() time.Time, door string) (*Desk, *Local, error) {
+// At returns the controller of a session. Its journal, which the caller closes, is in the user's state directory.
+func At(s *session.Session, now func() time.Time, door string) (*Controller, *Local, error) {
 	state := s.State()
 	if state.Err != nil {
 		return nil, nil, state.Err
 	}
 	l := Open(state.Path, now, logOf{s}, nil)
-	return &Desk{Approvals: l, Project: s.Root(), Set: s.Set(), Door: door, Now: now}, l, nil
+	return &Controller{Approvals: l, Project: s.Root(), Set: s.Set(), Door: door, Now: now}, l, nil
 }
 
 // logOf is the audit log of a session, which is opened when it is first needed.
@@ -66,7 +66,7 @@ type Answer struct {
 // Gate asks whether a run goes on, and returns the request once it is Approved, Denied or Expired. The same gate of the same
 // run, by the thread and the node's call, gets the same request again, after a restart as well. ref is the graph, digest its
 // file's, and text what is asked. A question that isn't answered within span expires; 0 is for an hour.
-func (d *Desk) Gate(ctx context.Context, call, ref string, digest cas.Digest, text, principal string, span time.Duration) (*Request, error) {
+func (d *Controller) Gate(ctx context.Context, call, ref string, digest cas.Digest, text, principal string, span time.Duration) (*Request, error) {
 	r := &Request{Kind: Gate, Ref: ref, Digest: digest, Text: fault.Clip(text, maxText), Set: d.Set, Project: d.Project, Principal: principal, Door: d.Door, Thread: d.Thread, Call: call, Span: span}
 	if r.Span <= 0 {
 		r.Span = time.Hour
@@ -85,7 +85,7 @@ const maxText = 4 << 10
 
 // Approve gets the approval for a call of a tool: it is Door.Approve of package consent. call is what the thread's record calls
 // it, "" outside of threads.
-func (d *Desk) Approve(ctx context.Context, q *consent.Question, call string) (*consent.Approval, error) {
+func (d *Controller) Approve(ctx context.Context, q *consent.Question, call string) (*consent.Approval, error) {
 	given, err := jcs.Append(nil, q.Given)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (d *Desk) Approve(ctx context.Context, q *consent.Question, call string) (*
 
 // same reports whether a request that is there is for the call that r is for. A thread makes each of its calls once. Elsewhere
 // one that was approved or denied counts once.
-func (d *Desk) same(r, old *Request) bool {
+func (d *Controller) same(r, old *Request) bool {
 	if old.Kind != Call || old.Ref != r.Ref || old.Digest != r.Digest || old.Params != r.Params || old.Set != r.Set || old.Project != r.Project ||
 		old.Principal != r.Principal || old.Tenant != r.Tenant || old.Door != r.Door || old.Thread != r.Thread || old.Call != r.Call || r.Separate && !old.Separate {
 		return false
@@ -134,7 +134,7 @@ type KeptError struct {
 func (e *KeptError) Error() string { return "the call was made already" }
 
 // outcome returns what became of a request, once its call has been made or is not made.
-func (d *Desk) outcome(ctx context.Context, r *Request, q *consent.Question) error {
+func (d *Controller) outcome(ctx context.Context, r *Request, q *consent.Question) error {
 	err := d.Approvals.Watch(ctx, Filter{ID: r.ID}, func(all []*Request) (bool, error) {
 		if len(all) == 0 {
 			return false, missing(r.ID)
@@ -156,7 +156,7 @@ func (d *Desk) outcome(ctx context.Context, r *Request, q *consent.Question) err
 }
 
 // Waiting returns the error that a call waits for the answer to a request.
-func (d *Desk) Waiting(r *Request, q *consent.Question) *fault.Error {
+func (d *Controller) Waiting(r *Request, q *consent.Question) *fault.Error {
 	e := consent.Required(q)
 	if r.Kind == Gate {
 		e = fault.New(fault.Approval, "%q waits for an answer: %s", r.Ref, fault.Clip(r.Text, 200)).On("ref", r.Ref).On("question", r.Text)
@@ -172,7 +172,7 @@ func (d *Desk) Waiting(r *Request, q *consent.Question) *fault.Error {
 }
 
 // await waits until a request is answered.
-func (d *Desk) await(ctx context.Context, r *Request, q *consent.Question) (answered *Request, err error) {
+func (d *Controller) await(ctx context.Context, r *Request, q *consent.Question) (answered *Request, err error) {
 	if r.State != Pending {
 		return r, nil
 	}
@@ -203,7 +203,7 @@ func (d *Desk) await(ctx context.Context, r *Request, q *consent.Question) (answ
 }
 
 // ask asks a person, until there is any answer. Without one it returns nil.
-func (d *Desk) ask(ctx context.Context, r *Request, q *consent.Question) (*Request, error) {
+func (d *Controller) ask(ctx context.Context, r *Request, q *consent.Question) (*Request, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	elsewhere := make(chan *Request, 1)
@@ -244,7 +244,7 @@ func lookUp(c <-chan *Request) *Request {
 }
 
 // taker returns what takes the approval for the one call that it is for.
-func (d *Desk) taker(r *Request, q *consent.Question) func(context.Context, string) (func(context.Context, string) error, error) {
+func (d *Controller) taker(r *Request, q *consent.Question) func(context.Context, string) (func(context.Context, string) error, error) {
 	return func(ctx context.Context, call string) (func(context.Context, string) error, error) {
 		me := Self()
 		if _, err := d.Approvals.Do(ctx, r.ID, Step{To: Executing, Driver: me, Execution: call}); err != nil {
@@ -261,7 +261,7 @@ func (d *Desk) taker(r *Request, q *consent.Question) func(context.Context, stri
 }
 
 // dropper returns what ends a request whose call isn't made after all.
-func (d *Desk) dropper(r *Request) func(context.Context, error) error {
+func (d *Controller) dropper(r *Request) func(context.Context, error) error {
 	return func(ctx context.Context, why error) error {
 		e := fault.Of(why)
 		_, err := d.Approvals.Do(ctx, r.ID, Step{To: Superseded, Reason: fault.Clip(string(e.Code)+": "+e.Text, 500)})

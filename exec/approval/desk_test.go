@@ -22,8 +22,8 @@ func question() *consent.Question {
 		Principal: "ann", Expires: time.Hour}
 }
 
-func desk(l *approval.Local) *approval.Desk {
-	return &approval.Desk{Approvals: l, Project: "/p", Set: cas.Sum([]byte("set")), Door: approval.Exec, NoWait: true, Command: "rye exec acme/pay"}
+func controller(l *approval.Local) *approval.Controller {
+	return &approval.Controller{Approvals: l, Project: "/p", Set: cas.Sum([]byte("set")), Door: approval.Exec, NoWait: true, Command: "rye exec acme/pay"}
 }
 
 // pending returns the id of the only request that waits.
@@ -40,7 +40,7 @@ func pending(t testing.TB, l *approval.Local) string {
 // TestNoWait: a caller that doesn't wait learns which request to answer, finds the answer with the next call, and only that.
 func TestNoWait(t *testing.T) {
 	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
-	d := desk(l)
+	d := controller(l)
 	_, err := d.Approve(t.Context(), question(), "")
 	id := pending(t, l)
 	e := fault.Of(err)
@@ -53,18 +53,18 @@ func TestNoWait(t *testing.T) {
 	}
 	_, err = l.Do(t.Context(), id, approves)
 	must(t, err)
-	for name, edit := range map[string]func(*consent.Question, *approval.Desk){
-		"another amount":     func(q *consent.Question, _ *approval.Desk) { q.Given["amount"] = 121.0 },
-		"another token":      func(q *consent.Question, _ *approval.Desk) { q.Given["token"] = "other1" },
-		"another file":       func(q *consent.Question, _ *approval.Desk) { q.Digest = cas.Sum([]byte("x")) },
-		"another tool":       func(q *consent.Question, _ *approval.Desk) { q.Ref.ID = "acme/pays" },
-		"another caller":     func(q *consent.Question, _ *approval.Desk) { q.Principal = "bob" },
-		"another tenant":     func(q *consent.Question, _ *approval.Desk) { q.Tenant = "t" },
-		"another set":        func(_ *consent.Question, d *approval.Desk) { d.Set = cas.Digest{} },
-		"another project":    func(_ *consent.Question, d *approval.Desk) { d.Project = "/q" },
-		"another door":       func(_ *consent.Question, d *approval.Desk) { d.Door = approval.Server },
-		"another thread":     func(_ *consent.Question, d *approval.Desk) { d.Thread = "x" },
-		"one that separates": func(q *consent.Question, _ *approval.Desk) { q.Separate = true },
+	for name, edit := range map[string]func(*consent.Question, *approval.Controller){
+		"another amount":     func(q *consent.Question, _ *approval.Controller) { q.Given["amount"] = 121.0 },
+		"another token":      func(q *consent.Question, _ *approval.Controller) { q.Given["token"] = "other1" },
+		"another file":       func(q *consent.Question, _ *approval.Controller) { q.Digest = cas.Sum([]byte("x")) },
+		"another tool":       func(q *consent.Question, _ *approval.Controller) { q.Ref.ID = "acme/pays" },
+		"another caller":     func(q *consent.Question, _ *approval.Controller) { q.Principal = "bob" },
+		"another tenant":     func(q *consent.Question, _ *approval.Controller) { q.Tenant = "t" },
+		"another set":        func(_ *consent.Question, d *approval.Controller) { d.Set = cas.Digest{} },
+		"another project":    func(_ *consent.Question, d *approval.Controller) { d.Project = "/q" },
+		"another door":       func(_ *consent.Question, d *approval.Controller) { d.Door = approval.Server },
+		"another thread":     func(_ *consent.Question, d *approval.Controller) { d.Thread = "x" },
+		"one that separates": func(q *consent.Question, _ *approval.Controller) { q.Separate = true },
 	} {
 		q, other := question(), *d
 		edit(q, &other)
@@ -116,7 +116,7 @@ func TestWaits(t *testing.T) {
 	} {
 		now := &clock{now: noon}
 		l := open(t, t.TempDir(), now, &trail{})
-		d, states := desk(l), []string{}
+		d, states := controller(l), []string{}
 		d.NoWait, d.Thread, d.Door = false, "acme/plan-1795000000-a2b3c", approval.Thread
 		d.Waits = func(_ context.Context, r *approval.Request) error {
 			if r == nil {
@@ -153,7 +153,7 @@ func TestWaits(t *testing.T) {
 		}
 	}
 	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
-	d, broken := desk(l), errors.New("broken")
+	d, broken := controller(l), errors.New("broken")
 	d.NoWait = false
 	d.Waits = func(context.Context, *approval.Request) error { return broken }
 	if _, err := d.Approve(t.Context(), question(), ""); !errors.Is(err, broken) {
@@ -199,7 +199,7 @@ func TestAsked(t *testing.T) {
 		}, true, "", context.DeadlineExceeded},
 	} {
 		l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
-		d := desk(l)
+		d := controller(l)
 		d.NoWait = c.noWait
 		d.Ask = func(ctx context.Context, r *approval.Request, _ *consent.Question) (approval.Answer, error) {
 			return c.ask(ctx, l, r.ID)
@@ -213,7 +213,7 @@ func TestAsked(t *testing.T) {
 		}
 	}
 	l := open(t, t.TempDir(), &clock{now: noon}, &trail{})
-	d, q := desk(l), question()
+	d, q := controller(l), question()
 	q.Separate = true
 	d.Ask = func(context.Context, *approval.Request, *consent.Question) (approval.Answer, error) {
 		t.Error("who asks is asked")
@@ -228,7 +228,7 @@ func TestAsked(t *testing.T) {
 func TestGate(t *testing.T) {
 	now := &clock{now: noon}
 	l := open(t, t.TempDir(), now, &trail{})
-	d := desk(l)
+	d := controller(l)
 	d.Thread, d.Door, d.Command = "acme/flow-1795000000-a2b3c", approval.Thread, "rye thread resume acme/flow-1795000000-a2b3c"
 	gate := func(call string) (*approval.Request, error) {
 		return d.Gate(t.Context(), call, "tool:acme/flow", cas.Sum(nil), "Deploy "+strings.Repeat("x", 5000), "ann", 0)
@@ -262,14 +262,14 @@ func TestGate(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	state, now, log := t.TempDir(), &clock{now: noon}, &trail{}
 	l := open(t, state, now, log)
-	desk(l).Approve(t.Context(), question(), "")
+	controller(l).Approve(t.Context(), question(), "")
 	_, err := l.Do(t.Context(), pending(t, l), approves)
 	must(t, err)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	made := 0
 	for range 8 {
-		other := desk(open(t, state, now, log))
+		other := controller(open(t, state, now, log))
 		wg.Go(func() {
 			got, err := other.Approve(context.Background(), question(), "")
 			if err == nil {
@@ -294,7 +294,7 @@ func TestCrowd(t *testing.T) {
 func TestKeeps(t *testing.T) {
 	now := &clock{now: noon}
 	l := open(t, t.TempDir(), now, &trail{})
-	d := desk(l)
+	d := controller(l)
 	d.Keeps, d.Door, d.Now = true, approval.Server, now.Now
 	asks := func() string {
 		t.Helper()

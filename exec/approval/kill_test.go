@@ -25,7 +25,7 @@ func makes(state string, hook journal.Hook) (string, error) { return "", makesCa
 func makesCall(state string, hook journal.Hook) error {
 	l := approval.Open(state, time.Now, &trail{}, hook)
 	ctx := context.Background()
-	got, err := desk(l).Approve(ctx, question(), "")
+	got, err := controller(l).Approve(ctx, question(), "")
 	if errors.Is(err, approval.ErrWaits) {
 		return nil
 	}
@@ -52,7 +52,7 @@ func approved(t testing.TB) (state string, l *approval.Local, id string) {
 	state = t.TempDir()
 	l = approval.Open(state, time.Now, &trail{}, nil)
 	t.Cleanup(func() { l.Close() })
-	if _, err := desk(l).Approve(t.Context(), question(), ""); !errors.Is(err, approval.ErrWaits) {
+	if _, err := controller(l).Approve(t.Context(), question(), ""); !errors.Is(err, approval.ErrWaits) {
 		t.Fatal(err)
 	}
 	id = pending(t, l)

@@ -23,12 +23,12 @@ import (
 	"github.com/rye-build/rye/exec/serve"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread/approve"
-	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// desk returns where the calls of a request ask for approvals. It is closed with the request.
-func (r *request) desk() (*approval.Desk, error) {
+// controller returns where the calls of a request ask for approvals. It is closed with the request.
+func (r *request) controller() (*approval.Controller, error) {
 	d, l, err := approval.At(r.session, r.server.o.Now, approval.Server)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (r *request) desk() (*approval.Desk, error) {
 // once it is approved. A call that was made so returns its outcome, as an *approval.KeptError.
 func (r *request) door() *consent.Door {
 	return &consent.Door{Approve: func(ctx context.Context, q *consent.Question) (*consent.Approval, error) {
-		d, err := r.desk()
+		d, err := r.controller()
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ type outcome struct {
 
 // approver is for the calls of a thread: it stops at one that waits for an approval.
 func (r *request) approver() (*approve.Approver, error) {
-	d, err := r.desk()
+	d, err := r.controller()
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (s *Server) makeApproved(ctx context.Context, at place, q *approval.Request
 	var o outcome
 	step := approval.Step{To: approval.Done, Driver: me}
 	if failed == nil {
-		o.Value, failed = jcs.Append(nil, results.Values(value))
+		o.Value, failed = jcs.Append(nil, control.Values(value))
 	}
 	if failed != nil {
 		e := fault.Of(failed).Object()

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
@@ -249,7 +249,7 @@ func answer(value any, err error) *mcp.CallToolResult {
 		r.IsError = true
 		r.StructuredContent = map[string]any{"error": fault.Of(err).Object()}
 	}
-	b, err := jcs.Append(nil, results.Values(r.StructuredContent))
+	b, err := jcs.Append(nil, control.Values(r.StructuredContent))
 	if err != nil {
 		return answer(nil, fault.New(fault.Failed, "the answer can't be written: %v", err).From(err))
 	}

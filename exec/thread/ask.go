@@ -11,12 +11,12 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -110,7 +110,7 @@ func (t *thread) classify(failure *provider.Failure, attempt int64) (classificat
 // onLost records that a model call is made again because its answer was lost. If hooks had already begun to do something about a
 // failure, it isn't known what came of that.
 func (t *thread) onLost(event *transcript.Classified) error {
-	began, open, err := t.recorder.Lost(results.Recorded(replay.Unknown("a hook's call")))
+	began, open, err := t.recorder.Lost(control.RecordedFault(replay.Unknown("a hook's call")))
 	if err != nil {
 		return err
 	}
@@ -285,10 +285,10 @@ func (t *thread) recordRequest(q *provider.Request, digest cas.Digest, attempt, 
 	t.recorded = len(q.Messages)
 	event := transcript.Request{Turn: t.turn, Attempt: attempt, Digest: digest, Kept: int64(kept), Model: q.Model, Reserved: reserved,
 		Provider: transcript.Item{Ref: t.model.Provider().Ref.String(), Digest: t.model.Digest()}}
-	event.Messages, _ = results.Values(append([]provider.Message{}, q.Messages[kept:]...)).([]any)
+	event.Messages, _ = control.Values(append([]provider.Message{}, q.Messages[kept:]...)).([]any)
 	if !reflect.DeepEqual(q.Tools, t.offered) {
 		t.offered = q.Tools
-		event.Tools, _ = results.Values(q.Tools).([]any)
+		event.Tools, _ = control.Values(q.Tools).([]any)
 	}
 	if t.requests++; t.requests > 1 && attempt == 1 {
 		return t.append(true, transcript.Checkpoint{Turn: t.turn - 1}, event)

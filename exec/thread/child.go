@@ -7,9 +7,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -92,7 +92,7 @@ func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
 
 // GoOn returns what becomes of a thread that another process has begun, to the end of the last that it is handed over to.
 func (e *Engine) GoOn(ctx context.Context, id string, how *Resume) (*Result, error) {
-	row, err := results.Row(ctx, e.Roster, id)
+	row, err := control.FindRow(ctx, e.Roster, id)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (e *Engine) GoOn(ctx context.Context, id string, how *Resume) (*Result, err
 		how.Thread = id
 		return e.Resume(ctx, how)
 	}
-	r, err := results.Of(row.Dir())
+	r, err := control.ResultOf(row.Dir())
 	if err != nil || r.Status != Continued {
 		return r, err
 	}

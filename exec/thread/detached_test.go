@@ -17,11 +17,11 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -244,7 +244,7 @@ func TestDetachedEnds(t *testing.T) {
 		})
 		w.plan("top")
 		id := w.over("acme/step").ID
-		_, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
+		_, err := control.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 		must(t, err)
 		if row := w.state(id); row.State != roster.Interrupted {
 			t.Errorf("%+v", row)
@@ -328,7 +328,7 @@ func detachedKilled(t *testing.T, n int) (*world, *roster.Thread) {
 // settled has a child go on whose process was killed, and checks what came of it.
 func (w *world) settled(n int, row *roster.Thread) (resumed int) {
 	t := w.t
-	_, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
+	_, err := control.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	if !transcript.Exists(row.Dir()) {
 		return 0 // its parent knows that it could not be started
@@ -352,7 +352,7 @@ func (w *world) settled(n int, row *roster.Thread) (resumed int) {
 	if began["tool:acme/mark"] != 1 || began["tool:acme/echo"] != 1 {
 		t.Errorf("before change %d: %v", n, began)
 	}
-	_, err = results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
+	_, err = control.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	child, top := w.account(row.ID), w.account(row.Parent)
 	if !child.Closed || child.Held != 0 || top.Below != child.Own || child.Own < 30_000 || child.Budget == nil || child.Own > *child.Budget {

@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -23,7 +24,6 @@ import (
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -90,25 +90,25 @@ func (l Live) below() Live {
 }
 
 // A State is how far a thread is.
-type State = results.State
+type State = control.State
 
 // A Result says what became of a thread.
-type Result = results.Result
+type Result = control.Result
 
 // The states that a thread ends in.
 const (
-	Completed   = results.Completed
-	Failed      = results.Failed
-	Interrupted = results.Interrupted
-	Waiting     = results.Waiting
-	Cancelled   = results.Cancelled
-	Continued   = results.Continued
+	Completed   = control.StatusCompleted
+	Failed      = control.StatusFailed
+	Interrupted = control.StatusInterrupted
+	Waiting     = control.StatusWaiting
+	Cancelled   = control.StatusCancelled
+	Continued   = control.StatusContinued
 )
 
 // Run runs a directive to its end. An error says that no thread was begun; what became of one is in its result.
 func (e *Engine) Run(ctx context.Context, s *Start) (*Result, error) {
 	if s.parent == nil {
-		if _, err := results.Tidy(ctx, e.Roster, e.Ledger, roster.Filter{Live: true}, e.Now()); err != nil {
+		if _, err := control.Tidy(ctx, e.Roster, e.Ledger, roster.Filter{Live: true}, e.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +151,7 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	}
 	if err == nil && t.Began != nil {
 		if err = t.Began(t.limits); err != nil {
-			err = t.fail(ctx, errors.Join(err, t.append(true, transcript.Failed{Error: *results.Recorded(fault.Of(err))}, transcript.Checkpoint{}), t.recorder.Close()))
+			err = t.fail(ctx, errors.Join(err, t.append(true, transcript.Failed{Error: *control.RecordedFault(fault.Of(err))}, transcript.Checkpoint{}), t.recorder.Close()))
 		}
 	}
 	return t, err

@@ -14,10 +14,10 @@ import (
 	"github.com/rye-build/rye/cas/journal/journaltest"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -41,7 +41,7 @@ func (w *world) failing(n int) (heal func() (failed bool)) {
 		w.t.Cleanup(func() { rows.Close(); money.Shut() })
 		rows.Runs = func(int) string { return "" }
 		w.engine.Roster, w.engine.Ledger = rows, money
-		_, err := results.Tidy(w.t.Context(), rows, money, roster.Filter{}, time.Now())
+		_, err := control.Tidy(w.t.Context(), rows, money, roster.Filter{}, time.Now())
 		must(w.t, err)
 		return failed
 	}

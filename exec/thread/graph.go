@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/exec/thread/calls"
-	"github.com/rye-build/rye/exec/thread/ending"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/graph"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/loop"
@@ -21,7 +21,7 @@ func (t *thread) steps(ctx context.Context) (*loop.End, error) {
 		state, err := graph.Walk(ctx, g, t.inputs, walk{t})
 		if err == nil {
 			t.calls.Return(state)
-			err = ending.ErrReturned
+			err = control.ErrReturned
 		}
 		return nil, err
 	}

@@ -4,11 +4,10 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/ending"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -35,12 +34,12 @@ func (t *thread) handOver(ctx context.Context, args map[string]any) error {
 			return err
 		}
 	}
-	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary, "messages": results.Values(messages), "message": nil,
+	t.handed, err = t.Agents().Continue(ctx, object{"reason": "handoff", "summary": summary, "messages": control.Values(messages), "message": nil,
 		"ceiling": kept * provider.PerToken})
 	if err != nil {
 		return err
 	}
-	return ending.ErrHandedOff
+	return control.ErrHandedOff
 }
 
 // summary has a child summarise messages, in so many bytes. Without a summary the last messages have to do.
@@ -80,7 +79,7 @@ func (t *thread) follow(ctx context.Context) (*Result, error) {
 func (t *thread) handTo(ctx context.Context) (id string, err error) {
 	var row *roster.Thread
 	if t.origin.Format != "" { // only a process has left one that died before it recorded that
-		row, err = results.Follower(ctx, t.Roster, t.id)
+		row, err = control.Follower(ctx, t.Roster, t.id)
 	}
 	switch {
 	case err != nil:

@@ -7,13 +7,12 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
-	"github.com/rye-build/rye/exec/thread/ending"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/graph"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/condition"
@@ -136,7 +135,7 @@ func (t *thread) first(ctx context.Context) (any, error) {
 	if t.handed != nil {
 		return t.handed, nil
 	}
-	d, err := t.fire(ctx, hook.Started, object{"directive": t.Directive.ID, "model": t.model.String(), "limits": results.Values(t.limits.Record()), "inputs": t.inputs})
+	d, err := t.fire(ctx, hook.Started, object{"directive": t.Directive.ID, "model": t.model.String(), "limits": control.Values(t.limits.Record()), "inputs": t.inputs})
 	if err != nil {
 		return nil, err
 	}
@@ -257,12 +256,12 @@ func (t *thread) fills(ctx context.Context, event string, tokens int64) error {
 // afterReturn asks the hooks about the outputs, and returns the error that ends the loop.
 func (t *thread) afterReturn(ctx context.Context) error {
 	_, err := t.fire(ctx, hook.Return, object{"outputs": t.calls.Returned()})
-	return cmp.Or(err, ending.ErrReturned)
+	return cmp.Or(err, control.ErrReturned)
 }
 
 // afterEnd tells the hooks how the thread ends. Nothing that they decide changes it.
 func (t *thread) afterEnd(ctx context.Context, r *Result, why *fault.Error) error {
-	data := object{"status": r.Status, "result": r.Result, "outputs": results.Values(r.Outputs)}
+	data := object{"status": r.Status, "result": r.Result, "outputs": control.Values(r.Outputs)}
 	if why != nil {
 		data["error"] = object{"code": string(why.Code), "message": why.Text}
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/lock/workspace"
@@ -178,7 +178,7 @@ func TestKilledInHook(t *testing.T) {
 			if !w.doom(doomed{Before: c.before}) {
 				t.Fatal("it wasn't killed")
 			}
-			rows, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
+			rows, err := control.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 			must(t, err)
 			r, err := w.resume(rows[0].ID)
 			if err != nil || !r.Success || r.Result != "done" {
@@ -301,7 +301,7 @@ func handing() (answer func(q *modeltest.Request) modeltest.Turn, handed *int) {
 // generations tidies, and returns the thread that was begun and the only one that may go on with it.
 func (w *world) generations() (old, next *roster.Thread) {
 	w.t.Helper()
-	rows, err := results.Tidy(w.t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
+	rows, err := control.Tidy(w.t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(w.t, err)
 	for _, row := range rows {
 		switch {
@@ -320,7 +320,7 @@ func (w *world) generations() (old, next *roster.Thread) {
 // goOn resumes the one thread of a world, if it has begun, and checks what came of it.
 func (w *world) goOn(n int, ended bool) {
 	t := w.t
-	rows, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
+	rows, err := control.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now())
 	must(t, err)
 	if len(rows) == 0 {
 		return

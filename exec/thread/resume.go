@@ -9,12 +9,11 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/approve"
-	"github.com/rye-build/rye/exec/thread/ending"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -34,7 +33,7 @@ type Resume struct {
 // Resume lets a thread go on where it stopped: its loop runs again from the start, and is answered from the transcript until that
 // ends. An error says that it doesn't go on; what became of it is in the result.
 func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
-	row, err := (&ending.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx, e.Roster, r.Thread)
+	row, err := (&control.Writer{Kernel: e.Session.Kernel, Program: e.Program, Now: e.Now, Hook: e.Hook}).Last(ctx, e.Roster, r.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +94,7 @@ func (e *Engine) Resume(ctx context.Context, r *Resume) (*Result, error) {
 
 // reopen makes the thread ready for its next part, in which it has these limits, and returns the accounts above that it opened.
 func (t *thread) reopen(ctx context.Context, row *roster.Thread, next *limits.Set) (above ledger.Above, err error) {
-	follower, err := results.Follower(ctx, t.Roster, t.id)
+	follower, err := control.Follower(ctx, t.Roster, t.id)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +140,7 @@ func (t *thread) rewind(ctx context.Context, next *limits.Set) error {
 
 // remember makes a thread of its record, as it was begun.
 func (e *Engine) remember(ctx context.Context, dir string) (*thread, error) {
-	o, err := results.OriginOf(dir)
+	o, err := control.OriginOf(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/replay"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -193,7 +193,7 @@ func TestTidy(t *testing.T) {
 	must(t, err)
 	tidy := func(after time.Duration) {
 		t.Helper()
-		_, err := results.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now().Add(after))
+		_, err := control.Tidy(t.Context(), w.engine.Roster, w.engine.Ledger, roster.Filter{}, time.Now().Add(after))
 		must(t, err)
 	}
 	if tidy(time.Minute); w.account(r.Thread).Closed {

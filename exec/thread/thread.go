@@ -10,14 +10,13 @@ import (
 	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/calls"
-	"github.com/rye-build/rye/exec/thread/ending"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -146,7 +145,7 @@ func (t *thread) ask(ctx context.Context, name string, args map[string]any) (any
 	case "hook":
 		return t.askHook(ctx, args)
 	case "tools":
-		return results.Values(t.plan.Tools()), nil
+		return control.Values(t.plan.Tools()), nil
 	case "model":
 		return t.askModel(ctx, args)
 	case "calls":
@@ -191,14 +190,14 @@ func (t *thread) put(durable bool, events ...transcript.Payload) ([]*transcript.
 func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result, error) {
 	ctx, over := context.WithoutCancel(ctx), ctx
 	r := &Result{Thread: t.id, Directive: t.Directive.ID, Outputs: t.calls.Returned()}
-	why, known := ending.Of(over, r, err)
+	why, known := control.EndOf(over, r, err)
 	if !known {
 		why = r.Take(end.Value, end.Ended, end.Reason, len(t.plan.Says.Outputs) > 0)
 	}
 	defer func() { t.tell(r.Status) }()
 	own, below := t.money.Spent()
 	cost := transcript.Cost{Turns: t.turn, InputTokens: t.tokens.InputTokens, OutputTokens: t.tokens.OutputTokens, Spend: own, Below: below, Elapsed: t.recorder.Elapsed()}
-	r.Cost, r.Error = results.CostOf(cost), why
+	r.Cost, r.Error = control.CostOf(cost), why
 	if t.recorder.Playing() && err != nil && (replay.Differs(err) || over.Err() != nil || errors.Is(err, replay.ErrEnds)) {
 		return t.stay(ctx, r, err)
 	}
@@ -227,7 +226,7 @@ func (t *thread) finish(ctx context.Context, end *loop.End, err error) (*Result,
 	if !t.recorder.Writes() {
 		return r, nil
 	}
-	_ = results.Summarise(t.lease.Dir, t.recorder.Report(), r.Status) // nothing needs it, and a full disk takes no result away
+	_ = control.Summarise(t.lease.Dir, t.recorder.Report(), r.Status) // nothing needs it, and a full disk takes no result away
 	return r, errors.Join(t.recorder.Close(), t.money.End(ctx, r.Status != Interrupted && r.Status != Waiting, t.Now()), t.lease.Leave(ctx, roster.State(r.Status), r.Next))
 }
 

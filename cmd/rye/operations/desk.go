@@ -13,14 +13,14 @@ import (
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/operate"
-	"github.com/rye-build/rye/exec/thread/orchestrate"
+	"github.com/rye-build/rye/exec/thread/resume"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
-// open returns the desk for the threads of the user, and what closes it. Outside of a project it is that for all projects.
-func open(a *cli.App) (*operate.Desk, func(), error) {
+// open returns the controller for the threads of the user, and what closes it. Outside of a project it is that for all projects.
+func open(a *cli.App) (*control.Controller, func(), error) {
 	state := a.Dir(cli.StatePlace)
 	if state.Err != nil {
 		return nil, nil, state.Err
@@ -30,7 +30,7 @@ func open(a *cli.App) (*operate.Desk, func(), error) {
 		return nil, nil, err
 	}
 	rows, money := thread.Local(state.Value, a.Now)
-	return desk(a, rows, money, p.Root), func() {
+	return controller(a, rows, money, p.Root), func() {
 		rows.Close()
 		money.Shut()
 	}, nil
@@ -49,19 +49,19 @@ func kernel(a *cli.App) (*exec.Kernel, error) {
 	return &exec.Kernel{Machine: own, Voucher: receipt.Voucher(p.Machine, own.Public())}, nil
 }
 
-func desk(a *cli.App, rows roster.Roster, money ledger.Ledger, root string) *operate.Desk {
-	return &operate.Desk{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", operate.WaitsFile), Roster: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
+func controller(a *cli.App, rows roster.Roster, money ledger.Ledger, root string) *control.Controller {
+	return &control.Controller{WaitsPath: filepath.Join(a.Dir(cli.StatePlace).Value, "threads", control.WaitsFile), Roster: rows, Ledger: money, Now: a.Now, Root: root, Program: "rye " + cli.ThisVersion().Version,
 		Kernel: func() (*exec.Kernel, error) { return kernel(a) },
 		Forget: func(ctx context.Context, thread, why string) error { return approvals.Forget(ctx, a, thread, why) }}
 }
 
 // Functions returns the function of the tool rye/agent/threads/orchestrator, with what runs threads.
 func Functions(a *cli.App, open func() (*thread.Engine, func(), error)) function.Functions {
-	return orchestrate.Functions(func() (*thread.Engine, *operate.Desk, func(), error) {
+	return resume.Functions(func() (*thread.Engine, *control.Controller, func(), error) {
 		e, done, err := open()
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return e, desk(a, e.Roster, e.Ledger, filepath.Dir(filepath.Dir(e.Dir))), done, nil
+		return e, controller(a, e.Roster, e.Ledger, filepath.Dir(filepath.Dir(e.Dir))), done, nil
 	})
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/control"
 )
 
 type cancelRun struct {
@@ -17,25 +17,25 @@ type killRun struct{ cancelRun }
 
 // ended are threads that were asked to end.
 type ended struct {
-	Threads []*operate.Ended `json:"threads"`
+	Threads []*control.Ended `json:"threads"`
 }
 
 func (c *cancelRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	return c.end(ctx, a, (*operate.Desk).Cancel)
+	return c.end(ctx, a, (*control.Controller).Cancel)
 }
 
 func (c *killRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	return c.end(ctx, a, (*operate.Desk).Kill)
+	return c.end(ctx, a, (*control.Controller).Kill)
 }
 
 // end ends threads one after the other. An error is that of the first that can't be ended.
-func (c *cancelRun) end(ctx context.Context, a *cli.App, how func(*operate.Desk, context.Context, string, string) (*operate.Ended, error)) (cli.Answer, error) {
+func (c *cancelRun) end(ctx context.Context, a *cli.App, how func(*control.Controller, context.Context, string, string) (*control.Ended, error)) (cli.Answer, error) {
 	d, done, err := open(a)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	ans := ended{Threads: []*operate.Ended{}}
+	ans := ended{Threads: []*control.Ended{}}
 	for _, name := range c.Threads {
 		e, failed := how(d, ctx, name, c.Reason)
 		if failed == nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/control"
 )
 
 type treeRun struct {
@@ -18,7 +18,7 @@ type treeRun struct {
 
 // forest are threads with those below them, or a chain.
 type forest struct {
-	Threads []*operate.Node `json:"threads"`
+	Threads []*control.Node `json:"threads"`
 }
 
 func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -64,7 +64,7 @@ type searchRun struct {
 	Max    int    `placeholder:"N" default:"50" help:"Stop after N matches."`
 }
 
-type found struct{ *operate.Hits }
+type found struct{ *control.Hits }
 
 func (c *searchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Max < 1 {
@@ -75,7 +75,7 @@ func (c *searchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer done()
-	hits, err := d.Search(ctx, c.Thread, operate.Query{Text: c.Query, Regex: c.Regex, Most: c.Max})
+	hits, err := d.Search(ctx, c.Thread, control.Query{Text: c.Query, Regex: c.Regex, Most: c.Max})
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/threads/live"
-	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -24,7 +24,7 @@ type waitRun struct {
 
 // outcomes are what became of threads.
 type outcomes struct {
-	Threads []*operate.Outcome `json:"threads"`
+	Threads []*control.Outcome `json:"threads"`
 }
 
 // waited are the outcomes as a table.
@@ -40,7 +40,7 @@ func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer done()
 	noted := map[string]bool{}
-	how := operate.Waiting{Any: c.Any, Timeout: c.Timeout, Show: func(rows []*roster.Thread) {
+	how := control.Waiting{Any: c.Any, Timeout: c.Timeout, Show: func(rows []*roster.Thread) {
 		for _, row := range rows {
 			if row.State == roster.Waiting && !noted[row.ID] {
 				noted[row.ID] = true
@@ -79,7 +79,7 @@ func (c *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 func progress(rows []*roster.Thread, since time.Duration) string {
 	var rest []string
 	for _, row := range rows {
-		if !operate.Stands(row) {
+		if !control.Stands(row) {
 			rest = append(rest, fmt.Sprintf("%s (%s)", row.ID, row.State))
 		}
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/prune"
-	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -28,7 +27,7 @@ type threadPruned struct {
 	DryRun bool           `json:"dry_run"`
 	Before string         `json:"before"` // threads that ended before then
 	Pruned []prunedThread `json:"pruned"`
-	Kept   []prune.Kept   `json:"kept"` // that are old enough
+	Kept   []control.Kept `json:"kept"` // that are old enough
 	Bytes  int64          `json:"bytes"`
 }
 
@@ -65,15 +64,15 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	rows, money := thread.Local(state.Value, a.Now)
 	defer money.Shut()
 	defer rows.Close()
-	all, err := results.Tidy(ctx, rows, money, f, a.Now())
+	all, err := control.Tidy(ctx, rows, money, f, a.Now())
 	if err != nil {
 		return nil, err
 	}
-	r, err := prune.Threads(ctx, prune.Options{Roster: rows, Ledger: money, Rows: all, Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun})
+	r, err := control.Prune(ctx, control.PruneOptions{Roster: rows, Ledger: money, Rows: all, Keys: audits.PublicKeys(keys), Before: before, Now: a.Now(), DryRun: c.DryRun})
 	if err != nil {
 		return nil, err
 	}
-	ans := threadPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Pruned: []prunedThread{}, Kept: slices.Concat([]prune.Kept{}, r.Kept), Bytes: r.Bytes}
+	ans := threadPruned{DryRun: c.DryRun, Before: before.Format(time.RFC3339), Pruned: []prunedThread{}, Kept: slices.Concat([]control.Kept{}, r.Kept), Bytes: r.Bytes}
 	for _, t := range r.Pruned {
 		p := t.Pruned
 		ans.Pruned = append(ans.Pruned, prunedThread{t.ID, string(t.State), t.Project.Root, p.Spend, p.Line, p.Digest})
@@ -82,8 +81,8 @@ func (c *threadPruneRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 }
 
 // unverified warns of threads that stay, and is an error if some of them can't be verified.
-func (c *threadPruneRun) unverified(a *cli.App, kept []prune.Kept) error {
-	var bad []prune.Kept
+func (c *threadPruneRun) unverified(a *cli.App, kept []control.Kept) error {
+	var bad []control.Kept
 	for _, k := range kept {
 		if k.Err != nil {
 			bad = append(bad, k)

@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/carry"
-	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/control"
+	"github.com/rye-build/rye/exec/thread/resume"
 )
 
 type resumeRun struct {
@@ -55,8 +55,8 @@ func (c *resumeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	live := v.Live()
-	desk := &operate.Desk{Roster: engine.Roster, Ledger: engine.Ledger, Now: a.Now, Root: filepath.Dir(filepath.Dir(engine.Dir))}
-	r, err := carry.Go(ctx, engine, desk, &carry.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
+	controller := &control.Controller{Roster: engine.Roster, Ledger: engine.Ledger, Now: a.Now, Root: filepath.Dir(filepath.Dir(engine.Dir))}
+	r, err := resume.Go(ctx, engine, controller, &resume.Order{Thread: c.Thread, Message: c.Message, Handoff: c.handoff, Limits: c.Limit, Approver: approver, Live: live})
 	if err == nil && !c.NoWait {
 		r.Result, err = follow(ctx, a, engine, r.Result, &thread.Resume{Approver: approver, Live: live})
 	}

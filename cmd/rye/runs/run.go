@@ -24,7 +24,7 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/carry"
+	"github.com/rye-build/rye/exec/thread/resume"
 )
 
 type runRun struct {
@@ -223,7 +223,7 @@ type runAnswer struct {
 	Process int            `json:"pid,omitempty"`     // with --async: that runs the thread
 	Log     string         `json:"log,omitempty"`     // the file that it writes to
 	shown   bool           // the model's text was shown as it came
-	Carried *carry.From    `json:"continues,omitempty"` // the thread whose work this one goes on with
+	Carried *resume.From   `json:"continues,omitempty"` // the thread whose work this one goes on with
 }
 
 // Text prints the outputs, or the result where there are none.

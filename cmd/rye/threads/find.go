@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/suggest"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
-	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/exec/thread/transcript/export"
@@ -180,17 +180,17 @@ func threadDir(a *cli.App, name string) (id, dir string, err error) {
 		return name, dir, nil
 	}
 	known := ids(all)
-	if id, err = operate.Match(name, known); err != nil || id != "" {
+	if id, err = control.Match(name, known); err != nil || id != "" {
 		return id, filepath.Join(all, filepath.FromSlash(id)), err
 	}
 	if gone, err = unread(a, ""); err == nil {
-		id, err = operate.Match(name, slices.Sorted(maps.Keys(gone)))
+		id, err = control.Match(name, slices.Sorted(maps.Keys(gone)))
 	}
 	if err == nil && id != "" {
 		err = noTranscript(gone[id])
 	}
 	if err == nil {
-		err = operate.Unregistered(filepath.Dir(filepath.Dir(all)), name)
+		err = control.Unregistered(filepath.Dir(filepath.Dir(all)), name)
 	}
 	if err != nil {
 		return "", "", err

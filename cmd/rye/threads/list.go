@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/exec/thread"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
 
@@ -65,7 +65,7 @@ func (c *listRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	rows, money := thread.Local(state.Value, a.Now)
 	defer money.Shut()
 	defer rows.Close()
-	all, err := results.Tidy(ctx, rows, money, f, a.Now())
+	all, err := control.Tidy(ctx, rows, money, f, a.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -35,10 +35,10 @@ type Sign func(ctx context.Context, thread string, ref model.Ref) (map[string]an
 
 // An Approver is safe for many goroutines. A nil one approves nothing.
 type Approver struct {
-	allowed []glob.Glob
-	ask     Ask
-	sign    Sign
-	desk    *approval.Desk // nil: no requests are made
+	allowed    []glob.Glob
+	ask        Ask
+	sign       Sign
+	controller *approval.Controller // nil: no requests are made
 
 	mu       sync.Mutex // held while a question is asked
 	approved map[key]cas.Digest
@@ -56,8 +56,8 @@ func New(allow []string, ask Ask, sign Sign) (*Approver, error) {
 	return &Approver{ask: ask, sign: sign, allowed: allowed, approved: map[key]cas.Digest{}}, err
 }
 
-// Use has calls that were not allowed beforehand make requests at a desk.
-func (a *Approver) Use(d *approval.Desk) { a.desk = d }
+// Use has calls that were not allowed beforehand make requests at a controller.
+func (a *Approver) Use(d *approval.Controller) { a.controller = d }
 
 // Globs reads globs over the names of tools, which a flag has.
 func Globs(flag string, texts []string) (all []glob.Glob, err error) {
@@ -98,7 +98,7 @@ func (a *Approver) approve(ctx context.Context, thread, call string, q *consent.
 		return &consent.Approval{By: "--allow"}, nil
 	case !q.Separate && a.remembers(thread, q):
 		return &consent.Approval{By: "terminal"}, nil
-	case a.desk != nil:
+	case a.controller != nil:
 		return a.at(thread).Approve(ctx, q, call)
 	case a.ask == nil || q.Separate:
 		return nil, consent.Required(q)
@@ -113,9 +113,9 @@ func (a *Approver) approve(ctx context.Context, thread, call string, q *consent.
 	return nil, fault.New(fault.Approval, "the user didn't approve %q", q.Ref).On("ref", q.Ref.String())
 }
 
-// at is the desk for the calls of a thread. The thread doesn't wait there: it stops, and goes on with the answer.
-func (a *Approver) at(thread string) *approval.Desk {
-	d := *a.desk
+// at is the controller for the calls of a thread. The thread doesn't wait there: it stops, and goes on with the answer.
+func (a *Approver) at(thread string) *approval.Controller {
+	d := *a.controller
 	d.Door, d.Thread, d.NoWait, d.Command = approval.Thread, thread, true, fault.Command("rye thread resume", thread)
 	if a.ask != nil {
 		d.Ask = func(ctx context.Context, _ *approval.Request, q *consent.Question) (approval.Answer, error) {
@@ -153,10 +153,10 @@ func (a *Approver) asks(ctx context.Context, thread string, q *consent.Question)
 
 // Unmade reports whether a call of a thread that has begun was not made: it waits for its approval, or has got none.
 func (a *Approver) Unmade(ctx context.Context, thread, call string, ref model.Ref) (bool, error) {
-	if a == nil || a.desk == nil {
+	if a == nil || a.controller == nil {
 		return false, nil
 	}
-	all, err := approval.List(ctx, a.desk.Approvals, approval.Filter{Thread: thread})
+	all, err := approval.List(ctx, a.controller.Approvals, approval.Filter{Thread: thread})
 	return slices.ContainsFunc(all, func(r *approval.Request) bool {
 		return r.Call == call && r.Ref == ref.String() && !slices.Contains([]approval.State{approval.Executing, approval.Done, approval.Unknown}, r.State)
 	}), err
@@ -165,10 +165,10 @@ func (a *Approver) Unmade(ctx context.Context, thread, call string, ref model.Re
 // Await waits until the request is answered for which a thread has stopped, by the error of its result.
 func (a *Approver) Await(ctx context.Context, e *fault.Error) error {
 	id, _ := e.Details["request"].(string)
-	if a == nil || a.desk == nil || id == "" {
+	if a == nil || a.controller == nil || id == "" {
 		return e
 	}
-	_, err := approval.Await(ctx, a.desk.Approvals, id)
+	_, err := approval.Await(ctx, a.controller.Approvals, id)
 	return err
 }
 

@@ -76,7 +76,7 @@ func (w *world) approver(t testing.TB, ask approve.Ask, allow ...string) *approv
 	t.Helper()
 	a, err := approve.New(allow, ask, nil)
 	must(t, err)
-	a.Use(&approval.Desk{Approvals: w, Project: "/p", Set: cas.Sum([]byte("set"))})
+	a.Use(&approval.Controller{Approvals: w, Project: "/p", Set: cas.Sum([]byte("set"))})
 	return a
 }
 
@@ -127,7 +127,7 @@ func TestNothing(t *testing.T) {
 	must(t, err)
 	graph := &ai.Item{}
 	graph.Ref = model.Ref{Kind: "tool", ID: "acme/flow"}
-	for name, a := range map[string]*approve.Approver{"none": nil, "without a desk": bare} {
+	for name, a := range map[string]*approve.Approver{"none": nil, "without a controller": bare} {
 		_, err := approves(t.Context(), a, thread, "c1", question())
 		refused(t, name, fault.Approval, err)
 		if hint := fault.Of(err).Hint; !slices.Equal(hint, []string{"rye trust check tool:acme/pay"}) {
@@ -164,7 +164,7 @@ func TestSeparate(t *testing.T) {
 	must(t, err)
 	q := question()
 	q.Separate = true
-	for name, a := range map[string]*approve.Approver{"terminal": alone, "desk": w.approver(t, ask, "tool:acme/pay")} {
+	for name, a := range map[string]*approve.Approver{"terminal": alone, "controller": w.approver(t, ask, "tool:acme/pay")} {
 		got, err := approves(t.Context(), a, thread, "c1", question())
 		must(t, err)
 		if got.By != "--allow" || got.Take != nil {

@@ -20,7 +20,7 @@ const (
 // Gate has a person answer what a gate of a graph asks. Nothing answers it beforehand: each visit of a gate is a call of its own.
 func (a *Approver) Gate(ctx context.Context, thread, call string, graph *ai.Item, text, principal string, span time.Duration) (answer string, err error) {
 	ref := graph.Ref.String()
-	if a == nil || a.desk == nil {
+	if a == nil || a.controller == nil {
 		return "", fault.New(fault.Approval, "%q asks, and nothing can answer: %s", ref, text).On("ref", ref).Try("rye docs approvals")
 	}
 	d := a.at(thread)

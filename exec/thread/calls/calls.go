@@ -28,10 +28,10 @@ import (
 	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/artifact"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/results"
 	"github.com/rye-build/rye/exec/thread/spawn"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -119,8 +119,8 @@ func (c *Call) begin(ctx context.Context) (text string, err error) {
 	c.Result.Call, c.Result.Status, c.Result.Duration = c.Record, transcript.CallOK, time.Since(began)
 	if err != nil {
 		e := fault.Of(err)
-		out = &Outcome{Failed: true, Value: results.Fault(e)}
-		c.Result.Error, c.Result.Status = results.Recorded(e), transcript.CallFailed
+		out = &Outcome{Failed: true, Value: control.FaultOf(e)}
+		c.Result.Error, c.Result.Status = control.RecordedFault(e), transcript.CallFailed
 		if e.Line().Exit == fault.ExitRefused {
 			c.Result.Status = transcript.CallRefused
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/operate"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -36,7 +36,7 @@ func (m *Maker) execute(ctx context.Context, name string, it *ai.Item, given obj
 		return &Outcome{Value: plan}, p.Close()
 	}
 	m.Flow.Add(it.Ref, it.Model.Tags)
-	r, err := s.Call(operate.As(ctx, &operate.Self{Thread: m.Thread, Allows: m.Plan.Allows}), call, nil)
+	r, err := s.Call(control.As(ctx, &control.Self{Thread: m.Thread, Allows: m.Plan.Allows}), call, nil)
 	if err != nil {
 		return nil, err
 	}

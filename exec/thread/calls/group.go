@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/results"
+	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -63,7 +63,7 @@ func Together[C any](atOnce int, all []C, call func(C) *Call) int {
 
 // End makes an error the result of a call that has begun, and returns it as JSON.
 func (c *Call) End(status string, e *fault.Error) (text string, err error) {
-	c.Result = transcript.CallResult{Call: c.Record, Status: status, Error: results.Recorded(e)}
-	b, err := jcs.Append(nil, results.Fault(e))
+	c.Result = transcript.CallResult{Call: c.Record, Status: status, Error: control.RecordedFault(e)}
+	b, err := jcs.Append(nil, control.FaultOf(e))
 	return string(b), err
 }

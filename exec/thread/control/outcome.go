@@ -1,0 +1,144 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// Lost is the status of a thread whose directory is missing.
+const Lost = "lost"
+
+// An Outcome is what became of a thread, or how far it is.
+type Outcome struct {
+	Asked string `json:"asked,omitempty"` // the thread that was asked for, if another has its work now
+	Result
+	Failed *Failure `json:"error,omitempty"`  // why it hasn't completed
+	Pruned bool     `json:"pruned,omitempty"` // its transcript was removed: only state and spend are known
+
+	ended, stands bool
+}
+
+// A Failure is an error of a thread.
+type Failure struct {
+	Code    fault.Code `json:"code"`
+	Message string     `json:"message"`
+}
+
+// Done reports whether the thread does nothing by itself any more.
+func (o *Outcome) Done() bool { return o.stands }
+
+// Ended reports whether the thread never goes on.
+func (o *Outcome) Ended() bool { return o.ended }
+
+// Results returns what became of threads, without waiting.
+func (d *Controller) Results(ctx context.Context, names []string) ([]*Outcome, error) {
+	found, err := d.FindAll(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	asked := make([]string, len(found))
+	for i, row := range found {
+		asked[i] = row.ID
+	}
+	rows, err := d.lastOf(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	return d.outcomes(ctx, asked, rows)
+}
+
+// outcomes returns the outcomes of the threads that were asked for, whose work these have now.
+func (d *Controller) outcomes(ctx context.Context, asked []string, rows []*roster.Thread) (all []*Outcome, err error) {
+	for i, row := range rows {
+		o, err := outcome(row)
+		if err != nil {
+			return nil, err
+		}
+		if row.ID != asked[i] {
+			o.Asked = asked[i]
+			if err := d.addBefore(ctx, o, asked[i], row.ID); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// addBefore adds what the threads before the last of a chain have cost.
+func (d *Controller) addBefore(ctx context.Context, o *Outcome, from, last string) error {
+	for id := from; id != last; {
+		row, err := roster.Get(ctx, d.Roster, id)
+		if err != nil {
+			return err
+		}
+		before, err := ResultOf(row.Dir())
+		if err != nil {
+			return err
+		}
+		o.Cost.Add(before.Cost)
+		id = row.Next
+	}
+	return nil
+}
+
+// outcome reads what became of one thread.
+func outcome(row *roster.Thread) (o *Outcome, err error) {
+	o = &Outcome{ended: row.State.Ended(), stands: Stands(row)}
+	var r *Result
+	switch {
+	case row.Lost:
+		r = &Result{Status: Lost, Error: fault.Of(row.Gone())}
+	case row.Pruned != nil:
+		r = &Result{Success: row.State == roster.Completed, Cost: CostOf(transcript.Cost{Spend: row.Pruned.Spend, Below: row.Pruned.Below})}
+		o.Pruned = true
+	case o.ended:
+		if r, err = ResultOf(row.Dir()); err != nil && !transcript.Exists(row.Dir()) {
+			why := "the thread %s could not be started" // it ended before it had a transcript
+			if row.State != roster.Failed {
+				why = "the transcript of the thread %s was removed"
+			}
+			r, err = &Result{Error: fault.New(fault.Failed, why, row.ID)}, nil
+		}
+	default:
+		var p *Progress
+		if p, err = SoFar(row.Dir()); err == nil {
+			r = p.Result
+		}
+	}
+	if err != nil {
+		return nil, fault.Wrap(err, "the thread %s: %v", row.ID, err)
+	}
+	o.Result = *r
+	o.Thread, o.Directive = row.ID, directiveOf(row)
+	if o.Status == "" || !row.Lost {
+		o.Status = string(row.State)
+	}
+	if !Stands(row) {
+		o.Error = nil
+	} else if o.Pruned && !o.Success {
+		o.Error = fault.New(fault.Failed, "the thread %s ended: %s; it was pruned", row.ID, row.State)
+	} else if o.Error == nil && row.State == roster.Interrupted {
+		o.Error = fault.New(fault.Cancelled, "the thread was interrupted: its process ended, or could not write")
+	}
+	if e := o.Error; e != nil {
+		o.Failed = &Failure{e.Code, e.Text}
+	}
+	return o, nil
+}
+
+// Why returns the error of a thread that has not completed, with what to do next; nil if it has, or goes on.
+func (o *Outcome) Why() error {
+	if o.Status == Lost {
+		return o.Error.On("thread", o.Thread)
+	}
+	err := o.Failure()
+	if o.Status == StatusKilled {
+		o.Error.Text = fmt.Sprintf("the thread %s was killed", o.Thread)
+	}
+	return err
+}

@@ -1,0 +1,227 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/thread/ledger"
+	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/transcript"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// PruneOptions say what goes.
+type PruneOptions struct {
+	Roster roster.Roster
+	Ledger ledger.Ledger
+	Rows   []*roster.Thread // of the project, or of all projects, tidied
+	Keys   []key.Public     // that count when transcripts are verified
+	Before time.Time        // threads that ended before then
+	Now    time.Time
+	DryRun bool
+	Hook   osfile.Hook // of tests
+}
+
+// A Kept is a thread that is old enough and stays.
+type Kept struct {
+	Thread string `json:"thread"`
+	Reason string `json:"reason"`
+	Err    error  `json:"-"` // why its transcript can't be verified; nil for another reason
+}
+
+// A Pruned says what was done, or would be.
+type Pruned struct {
+	Pruned []*roster.Thread
+	Kept   []Kept
+	Bytes  int64 // that the directories had
+}
+
+// Prune prunes.
+func Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
+	every, err := o.Roster.Threads(ctx, roster.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	mine := map[string]*roster.Thread{} // whose project is where the caller found it
+	for _, t := range o.Rows {
+		mine[t.ID] = t
+		if t.Pruned == nil && !t.Updated.Before(o.Before) {
+			continue
+		}
+		// Before any row is written: what lies behind a link isn't removed, so no row may say so.
+		if err := osfile.RefuseLinks(t.Dir(), filepath.Join(t.Project.Root, ".ai", "threads")); err != nil {
+			return nil, err
+		}
+	}
+	r := &Pruned{}
+	for _, group := range roster.Related(every) {
+		if err := o.group(ctx, r, group, mine); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(r.Pruned, func(a, b *roster.Thread) int { return a.Created.Compare(b.Created) })
+	return r, nil
+}
+
+// group prunes related threads, or says why they stay.
+func (o *PruneOptions) group(ctx context.Context, r *Pruned, group []*roster.Thread, mine map[string]*roster.Thread) error {
+	var old []*roster.Thread
+	young := false
+	for _, t := range group {
+		young = young || !t.Updated.Before(o.Before)
+		if t.Pruned != nil && mine[t.ID] != nil {
+			if err := o.finish(ctx, r, mine[t.ID]); err != nil {
+				return err
+			}
+		}
+		if t.Pruned == nil && mine[t.ID] != nil && !mine[t.ID].Lost && t.Updated.Before(o.Before) {
+			old = append(old, mine[t.ID])
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	stays := ""
+	if b := roster.Blocks(group); b != nil {
+		stays = "the thread " + b.ID + " is " + string(b.State)
+	} else if young {
+		stays = "a thread that it is related to ended later"
+	}
+	for _, t := range old {
+		if stays != "" {
+			r.Kept = append(r.Kept, Kept{Thread: t.ID, Reason: stays})
+			continue
+		}
+		if err := o.one(ctx, r, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one prunes a thread.
+func (o *PruneOptions) one(ctx context.Context, r *Pruned, t *roster.Thread) error {
+	p, err := o.remains(ctx, t)
+	if f, bad := fault.Find(err); bad && f.Details["reason"] == "transcript" {
+		r.Kept = append(r.Kept, Kept{t.ID, f.Text, err})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Pruned, r.Bytes = append(r.Pruned, t), r.Bytes+osfile.BytesIn(t.Dir())
+	t.Pruned = p
+	if o.DryRun {
+		return nil
+	}
+	if err := o.Hook.Do("row", t.Dir()); err != nil {
+		return err
+	}
+	if err := o.Roster.Prune(ctx, map[string]roster.Pruned{t.ID: *p}); err != nil {
+		return err
+	}
+	return o.remove(ctx, t)
+}
+
+// finish removes what a process that died has left of a thread that was pruned.
+func (o *PruneOptions) finish(ctx context.Context, r *Pruned, t *roster.Thread) error {
+	if o.DryRun {
+		return nil
+	}
+	r.Bytes += osfile.BytesIn(t.Dir())
+	return o.remove(ctx, t)
+}
+
+// remove removes a directory, which goes at once: under its name no reader finds a part of it. A link that was put in a thread's
+// id meanwhile leads nowhere else.
+func (o *PruneOptions) remove(ctx context.Context, t *roster.Thread) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Join(t.Project.Root, ".ai", "threads"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	doomed := osfile.Unfinished + "pruned-" + strings.ReplaceAll(t.ID, "/", "-")
+	if err := o.Hook.Do("rename", t.Dir()); err != nil {
+		return err
+	}
+	err = root.RemoveAll(doomed) // of a directory that came back, as from a backup
+	if err == nil {
+		err = root.Rename(filepath.FromSlash(t.ID), doomed)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := o.Hook.Do("remove", doomed); err != nil {
+		return err
+	}
+	return root.RemoveAll(doomed)
+}
+
+// remains returns what the row of a thread keeps of it.
+func (o *PruneOptions) remains(ctx context.Context, t *roster.Thread) (*roster.Pruned, error) {
+	p := &roster.Pruned{At: o.Now.UTC().Round(0)}
+	account, err := ledger.Get(ctx, o.Ledger, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if account != nil {
+		p.Spend, p.Below = account.Own, account.Below
+	}
+	if !transcript.Exists(t.Dir()) { // it failed before it began
+		return p, nil
+	}
+	report, err := transcript.Verify(ctx, t.Dir(), transcript.Check{Keys: o.Keys, Thread: t.ID})
+	if err == nil && report.Problem != nil && report.Problem.Kind != transcript.Unsigned { // it proves no less afterwards
+		err = report.Problem.Fault()
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Lines, p.Line, p.Digest = report.Lines, report.Signed.Seq, report.Signed.Digest
+	if n := len(report.Machines); n > 0 {
+		p.Signer = report.Machines[n-1].Key.Fingerprint().String()
+	}
+	p.Uses, err = uses(t.Dir())
+	return p, err
+}
+
+// uses adds up the model calls of a thread. Without an account, as after the loss of the ledger, they are also its cost.
+func uses(dir string) ([]roster.Use, error) {
+	table, _ := transcript.NewSpendTable([]string{"model", "day"}) // which it knows
+	to := table.Thread("", false)
+	for e, err := range transcript.Read(dir) {
+		var p transcript.Payload
+		if err == nil {
+			p, err = e.Says()
+		}
+		if err != nil {
+			return nil, err
+		}
+		to.Take(e.Time, p)
+	}
+	var all []roster.Use
+	for _, row := range table.Rows() {
+		use := roster.Use{Model: row.Model, Day: row.Day, Calls: row.Calls, Input: row.Input, Output: row.Output, Spend: row.Spend}
+		if len(all) == roster.MaxUses { // the rest counts with the last
+			last := &all[len(all)-1]
+			last.Calls, last.Input, last.Output, last.Spend = last.Calls+use.Calls, last.Input+use.Input, last.Output+use.Output, last.Spend+use.Spend
+			continue
+		}
+		all = append(all, use)
+	}
+	return all, nil
+}

@@ -1,0 +1,208 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec/thread/transcript"
+)
+
+// The bounds of what a search returns.
+const (
+	MostHits    = 50  // unless it says how many
+	mostSnippet = 500 // bytes
+	mostMatches = 5   // of one event
+	maxPattern  = 1000
+)
+
+// A Query says what to look for in the transcripts of a chain.
+type Query struct {
+	Text  string
+	Regex bool // Text is a regular expression
+	Most  int  // hits; 0 for MostHits
+}
+
+// A Hit is an event that matches.
+type Hit struct {
+	Thread  string          `json:"thread_id"`
+	Type    transcript.Type `json:"event_type"`
+	Line    int64           `json:"line_no"`
+	Snippet string          `json:"snippet"`
+	Matches []string        `json:"matches"`
+}
+
+// Hits are those of a search.
+type Hits struct {
+	Chain     []string `json:"chain_threads"`
+	Results   []Hit    `json:"results"`
+	Truncated bool     `json:"truncated"` // there are more
+	Damaged   []string `json:"damaged,omitempty"`
+}
+
+// pattern compiles a query. Case doesn't matter.
+func (q Query) pattern() (*regexp.Regexp, error) {
+	text := q.Text
+	switch {
+	case text == "":
+		return nil, fault.New(fault.Validation, "the query is empty")
+	case len(text) > maxPattern:
+		return nil, fault.New(fault.Validation, "the query has %d bytes; at most %d are allowed", len(text), maxPattern)
+	case !q.Regex:
+		text = regexp.QuoteMeta(text)
+	}
+	re, err := regexp.Compile("(?im)" + text)
+	if err != nil {
+		return nil, fault.New(fault.Validation, "invalid regular expression %q: %v", q.Text, err).From(err)
+	}
+	return re, nil
+}
+
+// Search looks through the transcripts of a thread's chain: what the model was asked and answered, and what its calls were given and
+// returned. A transcript that was changed is searched up to there.
+func (d *Controller) Search(ctx context.Context, name string, q Query) (*Hits, error) {
+	re, err := q.pattern()
+	if err != nil {
+		return nil, err
+	}
+	if q.Most < 0 {
+		return nil, fault.New(fault.Validation, "the number of results must be at least 1")
+	}
+	if q.Most == 0 {
+		q.Most = MostHits
+	}
+	rows, err := d.chain(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	found := &Hits{Chain: []string{}, Results: []Hit{}}
+	for _, row := range rows {
+		found.Chain = append(found.Chain, row.ID)
+		if row.Gone() != nil || found.Truncated {
+			continue
+		}
+		for e, err := range transcript.Read(row.Dir()) {
+			if stopped := context.Cause(ctx); stopped != nil {
+				return nil, stopped
+			}
+			if err != nil {
+				if _, bad := err.(*transcript.Problem); bad && row.State.Ended() {
+					found.Damaged = append(found.Damaged, row.ID)
+				}
+				break
+			}
+			h, err := hit(e, re)
+			if err != nil {
+				return nil, err
+			}
+			if h == nil {
+				continue
+			}
+			if len(found.Results) == q.Most {
+				found.Truncated = true
+				break
+			}
+			found.Results = append(found.Results, *h)
+		}
+	}
+	return found, nil
+}
+
+// hit looks at one event.
+func hit(e *transcript.Event, re *regexp.Regexp) (*Hit, error) {
+	p, err := e.Says()
+	if err != nil {
+		return nil, err
+	}
+	var parts []any
+	switch p := p.(type) {
+	case transcript.Request:
+		for _, v := range p.Messages { // the others repeat answers and results
+			if m, _ := v.(map[string]any); m["role"] == "user" || m["role"] == "system" {
+				parts = append(parts, m["text"])
+			}
+		}
+	case transcript.Answer:
+		parts = append(parts, p.Text)
+	case transcript.CallStarted:
+		parts = append(parts, p.Name, p.Ref, p.Input)
+	case transcript.CallResult:
+		if parts = append(parts, p.Output); p.Error != nil {
+			parts = append(parts, p.Error.Message)
+		}
+	case transcript.Artifact:
+		if p.Call != "handoff" { // which repeats what the thread before said
+			parts = append(parts, p.Content)
+		}
+	case transcript.Continued:
+		parts = append(parts, p.Message)
+	case transcript.Completed:
+		parts = append(parts, p.Result, p.Outputs)
+	case transcript.Failed:
+		parts = append(parts, p.Error.Message)
+	default:
+		return nil, nil
+	}
+	var text strings.Builder
+	for _, part := range parts {
+		write(&text, part)
+	}
+	all := text.String()
+	at := re.FindAllStringIndex(all, mostMatches)
+	if len(at) == 0 {
+		return nil, nil
+	}
+	h := &Hit{Thread: e.Thread, Type: e.Type, Line: e.Seq, Snippet: around(all, at[0]), Matches: []string{}}
+	for _, m := range at {
+		h.Matches = append(h.Matches, fault.Clip(all[m[0]:m[1]], mostSnippet))
+	}
+	return h, nil
+}
+
+// write writes the texts in a value of JSON, each with an end of line.
+func write(to *strings.Builder, v any) {
+	switch v := v.(type) {
+	case string:
+		if v != "" {
+			to.WriteString(v)
+			to.WriteByte('\n')
+		}
+	case []any:
+		for _, one := range v {
+			write(to, one)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			write(to, v[name])
+		}
+	case nil, bool:
+	default:
+		b, err := json.Marshal(v)
+		var plain any
+		if err == nil && json.Unmarshal(b, &plain) == nil {
+			if _, number := plain.(float64); number {
+				write(to, string(b))
+			} else {
+				write(to, plain)
+			}
+		}
+	}
+}
+
+// around returns a match with what stands before and after it.
+func around(text string, at []int) string {
+	from := max(0, at[0]-mostSnippet/4)
+	to := min(len(text), from+mostSnippet)
+	for from > 0 && !utf8.RuneStart(text[from]) {
+		from--
+	}
+	for to < len(text) && !utf8.RuneStart(text[to]) {
+		to--
+	}
+	return strings.TrimSpace(text[from:to])
+}
