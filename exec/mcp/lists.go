@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/plan"
-	"github.com/rye-build/rye/exec/toolname"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -80,7 +79,7 @@ func (s *Server) listTools(ctx context.Context, in *session.Session, now map[str
 			chosen[it.Ref.ID] = it
 		}
 	}
-	names, err := toolname.Names(slices.Sorted(maps.Keys(chosen)), s.own)
+	names, err := plan.ToolNames(slices.Sorted(maps.Keys(chosen)), s.own)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/spawn"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -70,7 +70,7 @@ func tools(signs bool) []tool {
 			input: object{"type": "object", "required": []any{"query"}, "additionalProperties": false, "properties": object{
 				"query":        object{"type": "string", "description": "Words; an empty text finds all"},
 				"scope":        object{"type": "string", "description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
-				"limit":        object{"type": "integer", "minimum": 1.0, "maximum": float64(offer.MaxHits), "default": float64(primary.DefaultHits)},
+				"limit":        object{"type": "integer", "minimum": 1.0, "maximum": float64(plan.MaxHits), "default": float64(primary.DefaultHits)},
 				"project_path": project,
 			}},
 			output: object{"type": "object", "properties": object{"total": object{"type": "integer"}, "results": object{"type": "array", "items": object{

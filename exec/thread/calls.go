@@ -9,8 +9,8 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
@@ -168,7 +168,7 @@ func (t *thread) appendResults(calls []*toolCall) (waits error) {
 // guard makes a result what the model is given: JSON, or what the guard makes of an artifact.
 func (t *thread) guard(ctx context.Context, c *toolCall, text string) (err error) {
 	c.over, c.text, c.Result.Result = true, text, cas.Sum([]byte(text))
-	if len(text) > agent.MaxGuarded {
+	if len(text) > plan.MaxGuarded {
 		c.Result.Artifact = c.Result.Result
 		c.artifact = &transcript.Artifact{Call: c.Record, Digest: c.Result.Result, Media: "application/json", Content: text}
 		if t.plan.Graph != nil { // which takes all of it

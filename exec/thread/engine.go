@@ -13,14 +13,12 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
-	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
@@ -46,7 +44,7 @@ type Engine struct {
 }
 
 // Agents runs the items that decide beside the loop.
-func (e *Engine) Agents() *agent.Runner { return &agent.Runner{Session: e.Session, Loops: e.Loops} }
+func (e *Engine) Agents() *plan.Agents { return &plan.Agents{Session: e.Session, Loops: e.Loops} }
 
 // Local returns the registry and the ledger of this machine, which are in a user's state directory. The caller closes them.
 func Local(state string, now func() time.Time) (*roster.Local, *ledger.Local) {
@@ -142,7 +140,7 @@ func (e *Engine) begin(ctx context.Context, s *Start) (*thread, error) {
 	if err := t.plan.Offer(ctx); err != nil {
 		return nil, err
 	}
-	t.plan.Signs = t.Approver.CanSign() && offer.Signs(t.plan.Caps)
+	t.plan.Signs = t.Approver.CanSign() && plan.MaySign(t.plan.Caps)
 	if t.model, err = t.choose(ctx); err != nil {
 		return nil, err
 	}

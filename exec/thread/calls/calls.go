@@ -25,11 +25,8 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/agent"
 	"github.com/rye-build/rye/exec/thread/approve"
-	"github.com/rye-build/rye/exec/thread/artifact"
 	"github.com/rye-build/rye/exec/thread/control"
-	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/spawn"
@@ -77,7 +74,7 @@ type Maker struct {
 	Child      func(context.Context, *Call) (*Outcome, error) // runs the thread that a call starts
 	Background *Background                                    // starts it in a process of its own
 	NewID      func(directive string) string                  // of a thread
-	Artifacts  artifact.Store
+	Artifacts  plan.Artifacts
 	Flow       *approve.Flow // what was called by it, and by the threads around it
 
 	mu       sync.Mutex
@@ -224,19 +221,19 @@ func (m *Maker) Prepare(ctx context.Context, w provider.ToolCall) *Call {
 		}
 		return m.prepare(ctx, c)
 	}
-	if w.Name == offer.Sign && m.Plan.Graph != nil { // a model isn't offered it
+	if w.Name == plan.NameSign && m.Plan.Graph != nil { // a model isn't offered it
 		return c.Refuse(fault.New(fault.Denied, "nothing is signed without --allow-sign"))
 	}
-	return c.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", w.Name).Near(w.Name, offer.Names(m.Plan.Tools())))
+	return c.Refuse(fault.New(fault.ToolNotFound, "there is no tool %q", w.Name).Near(w.Name, plan.OfferedNames(m.Plan.Tools())))
 }
 
 // prepare decides about a call of one of rye's own tools whose arguments are sound.
 func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 	text := func(name string) string { s, _ := c.Input[name].(string); return s }
 	switch c.Name {
-	case offer.Return:
+	case plan.NameReturn:
 		return m.give(c, c.Input)
-	case offer.Search:
+	case plan.NameSearch:
 		c.do = func(ctx context.Context) (*Outcome, error) {
 			return m.search(ctx, text("query"), text("scope"), c.Input["limit"])
 		}
@@ -254,16 +251,16 @@ func (m *Maker) prepare(ctx context.Context, c *Call) *Call {
 	if tools := m.Plan.Meaning.Tools(ref.ID); ref.Kind == "tool" && len(tools) == 1 {
 		ref.ID = tools[0]
 	}
-	if c.Name == offer.Sign {
+	if c.Name == plan.NameSign {
 		return m.sign(c, ref)
 	}
-	if c.Name == offer.Execute && ref.Kind == "tool" {
+	if c.Name == plan.NameExecute && ref.Kind == "tool" {
 		return m.tool(ctx, c, ref, given, dry)
 	}
 	verb, read := capability.Load, func(it *ai.Item) (object, error) {
 		return object{"ref": ref.String(), "text": string(it.Bytes)}, nil
 	}
-	if c.Name == offer.Execute {
+	if c.Name == plan.NameExecute {
 		verb, read = capability.Execute, func(it *ai.Item) (object, error) { return Text(it, given) }
 	}
 	it, err := m.permitted(ctx, c, verb, ref)
@@ -325,7 +322,7 @@ func (m *Maker) sign(c *Call, ref model.Ref) *Call {
 
 // Starts makes a call of rye itself that starts a thread and waits for it.
 func (m *Maker) Starts(given map[string]any) (*Call, error) {
-	c := &Call{ToolCall: provider.ToolCall{Name: offer.Execute, Input: object{"item_type": "tool", "item_id": permission.Starts}}, Risk: "read"}
+	c := &Call{ToolCall: provider.ToolCall{Name: plan.NameExecute, Input: object{"item_type": "tool", "item_id": permission.Starts}}, Risk: "read"}
 	return c, m.starts(c, given)
 }
 
@@ -351,7 +348,7 @@ func Text(it *ai.Item, given map[string]any) (map[string]any, error) {
 		return nil, err
 	}
 	inputs, err := schema.Complete(given)
-	return object{"ref": it.Ref.String(), "text": agent.Fill(agent.Prompt(it.Model), inputs)}, err
+	return object{"ref": it.Ref.String(), "text": plan.Fill(plan.Prompt(it.Model), inputs)}, err
 }
 
 // permitted returns an item that the directive's permissions and the policies let a call use.

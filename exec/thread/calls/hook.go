@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/hook"
-	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -18,9 +18,9 @@ import (
 func (m *Maker) ForHook(ctx context.Context, h *hook.Hook, given map[string]any) (c *provider.ToolCall, text any, err error) {
 	switch {
 	case h.Verb == capability.Search:
-		return &provider.ToolCall{Name: offer.Search, Input: given}, nil, nil
+		return &provider.ToolCall{Name: plan.NameSearch, Input: given}, nil, nil
 	case h.Verb != capability.Load && h.Ref.Kind == "tool":
-		return &provider.ToolCall{Name: offer.Execute, Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": given, "dry_run": h.Dry}}, nil, nil
+		return &provider.ToolCall{Name: plan.NameExecute, Input: object{"item_type": h.Ref.Kind, "item_id": h.Ref.ID, "parameters": given, "dry_run": h.Dry}}, nil, nil
 	}
 	it, err := m.Plan.Agents.Session.Item(ctx, h.Ref)
 	switch {

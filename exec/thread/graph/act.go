@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/graph"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/offer"
+	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -20,17 +20,17 @@ func call(id string, c *graph.Call, params map[string]any) provider.ToolCall {
 	w := provider.ToolCall{ID: id, Input: object{"item_type": c.Ref.Kind, "item_id": c.Ref.ID}}
 	switch c.Verb {
 	case capability.Search:
-		w.Name, w.Input = offer.Search, params
+		w.Name, w.Input = plan.NameSearch, params
 		if params["scope"] == nil {
 			w.Input = maps.Clone(params)
 			w.Input["scope"] = c.Ref.Kind
 		}
 	case capability.Load:
-		w.Name = offer.Load
+		w.Name = plan.NameLoad
 	case capability.Sign:
-		w.Name = offer.Sign
+		w.Name = plan.NameSign
 	default:
-		w.Name, w.Input["parameters"] = offer.Execute, params
+		w.Name, w.Input["parameters"] = plan.NameExecute, params
 	}
 	return w
 }

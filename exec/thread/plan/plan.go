@@ -9,6 +9,90 @@
 //
 // A permission counts if the directive declares it, every directive above it declares it too, the policies grant it to the highest
 // one, and config doesn't narrow it away.
+//
+// Artifacts are the large results of a thread: a model gets the beginning and reads the rest page by page.
+//
+// # Names of tools
+//
+// A model's tool has a name of letters, digits, "_" and "-", at most 64. The name of a tool of rye is its id with every
+// other character turned into "_", and "_" before a leading digit:
+//
+//	acme/deploy     acme_deploy
+//	acme/web.fetch  acme_web_fetch
+//	3d/render       _3d_render
+//
+// If that is longer than 64, or two tools that are offered together share it, or the door has a tool of its own with that
+// name, the name is the first 51 characters, "_" and the first 12 digits of the id's digest: each of the tools that share
+// a name gets one. So the name of a tool depends on the tools beside it, and nothing reads an id from a name: who offers
+// tools keeps the table.
+//
+// # Handing over
+//
+// A Handoff says when and how a thread is handed over to a new one: config:coordination, coordination.continuation.
+//
+//	trigger_threshold         the share of the context window from which a thread hands over; 0.9
+//	pressure_threshold        package hook reads it
+//	summary_directive         summarises what was done; none if missing
+//	summary_model             its model
+//	summary_limit_overrides   its limits
+//	summary_max_tokens        how long the summary may be; 4000
+//	resume_ceiling_tokens     how much of the old messages the new thread begins with; 16000
+//
+// # The tools of the model
+//
+//	rye_execute       runs a tool, gives the text of a directive with its inputs filled in, or that of knowledge
+//	rye_load          gives the file of an item
+//	rye_search        finds items
+//	directive_return  ends the thread with the directive's outputs, if it declares any
+//
+// A result is JSON. An error is {"error": {"code": …, "message": …}}, as at every door of rye; the model goes on with it. A
+// result of more than 16 KiB is an artifact: the model is given its beginning and reads the rest by rye_execute of
+// rye/agent/threads/artifact_read {ref, offset, limit}.
+//
+// Calls of one turn run side by side if each is of a tool of risk read, at most five at once; all others in order. Results
+// keep the model's order.
+//
+// # Agents
+//
+// Agents run the items that decide how a thread talks with its model. Each is a Starlark item below rye/agent, which a project may
+// replace alone:
+//
+//	loop           what the thread does next (package loop)
+//	context        the messages that begin a thread
+//	guard          what the model is given of a large result
+//	continuation   the messages that begin a thread that goes on with the work of another, or with its own
+//
+// They are data: this package checks what they return, and nothing that they return has an effect but on what the model reads.
+// Each is a function main(ctx); ctx.config is what it is asked about, and ctx can nothing else.
+//
+// # context
+//
+//	ctx.config   {"directive": {"name", "description", "text"}, "outputs": [{"name", "description"}], "texts": […]}
+//	returns      a list of messages: {"role": "user" or "assistant", "text"}
+//
+// text has the inputs filled in; texts are what hooks of thread_started gave.
+//
+// # guard
+//
+//	ctx.config   {"tool", "artifact", "size", "beginning", "short", "end", "share"}
+//	returns      what the model is given, as JSON's value, of at most 16 KiB
+//
+// The result is an artifact by then. beginning has 8 KiB of its text, short and end have 1 KiB; share is how much of the context
+// window is used.
+//
+// # continuation
+//
+//	ctx.config   {"reason": "handoff" or "resume", "summary", "messages": […], "message", "ceiling"}
+//	returns      a list of messages
+//
+// summary is that of the old thread, or None; messages are its messages; message is what the user adds, or None; ceiling is how
+// many bytes of messages there should be.
+//
+// # The first message
+//
+// The directive's text with its inputs filled in: {input:NAME} is the input, {input:NAME?} is nothing if the input is missing,
+// and {input:NAME:TEXT} is TEXT. A directive whose steps stand in its XML is sent with them. Inputs are checked and completed by
+// the directive's declarations, as a tool's parameters are.
 package plan
 
 import (
@@ -26,19 +110,16 @@ import (
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/agent"
-	"github.com/rye-build/rye/exec/thread/handoff"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
-	"github.com/rye-build/rye/exec/thread/offer"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // A Plan is what one thread follows.
 type Plan struct {
-	Agents    *agent.Runner
+	Agents    *Agents
 	Directive *ai.Item         // or the graph
 	Says      *model.Directive // what that says
 	Graph     *graph.Graph     // nil: a loop decides
@@ -49,19 +130,19 @@ type Plan struct {
 	Rules     *classification.Rules
 	Hooks     *hook.Set
 	Window    *hook.Window
-	Handoff   *handoff.Settings
+	Handoff   *Handoff
 	Meaning   *permission.Definitions // of permissions
 	Caps      capability.Set
 	declared  capability.Set
-	Named     offer.Named // after Offer
-	Signs     bool        // the model is offered the tool that signs
+	Named     Named // after Offer
+	Signs     bool  // the model is offered the tool that signs
 }
 
 // Find finds an item.
 type Find func(context.Context, model.Ref) (*ai.Item, error)
 
 // Read reads the items of a thread. find finds the directive.
-func Read(ctx context.Context, agents *agent.Runner, ref model.Ref, find Find) (p *Plan, err error) {
+func Read(ctx context.Context, agents *Agents, ref model.Ref, find Find) (p *Plan, err error) {
 	p = &Plan{Agents: agents}
 	if p.Directive, err = find(ctx, ref); err != nil {
 		return nil, err
@@ -89,10 +170,10 @@ func (p *Plan) follow(ctx context.Context) (err error) {
 	if p.Says = m.Directive; p.Says == nil {
 		return fault.New(fault.Validation, "%q is not a directive", ref).Try(fault.Command("rye exec", ref.String()))
 	}
-	if agent.Prompt(m) == "" {
+	if Prompt(m) == "" {
 		return fault.New(fault.Validation, "%q has no steps: its text is empty", ref).On("ref", ref.String()).Try("rye docs directive-format")
 	}
-	p.Loop, p.Program, err = p.Agents.Program(ctx, agent.Loop)
+	p.Loop, p.Program, err = p.Agents.Program(ctx, LoopID)
 	return err
 }
 
@@ -120,7 +201,7 @@ func (p *Plan) readConfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.Handoff, err = handoff.Read(coordination.Value); err != nil {
+	if p.Handoff, err = ReadHandoff(coordination.Value); err != nil {
 		return err
 	}
 	if p.Window, err = hook.ReadWindow(coordination.Value); err != nil {
@@ -217,13 +298,13 @@ func (p *Plan) Narrow(others capability.Set) (err error) {
 
 // Offer finds the tools that the directive names.
 func (p *Plan) Offer(ctx context.Context) (err error) {
-	p.Named, err = offer.Find(ctx, p.Agents.Session.Item, p.Says.Tools, p.covers)
+	p.Named, err = FindNamed(ctx, p.Agents.Session.Item, p.Says.Tools, p.covers)
 	return err
 }
 
 // Tools are what the model is offered.
 func (p *Plan) Tools() []provider.Tool {
-	return offer.Tools(p.Says.Outputs, p.Named.Tools, p.Signs)
+	return OwnTools(p.Says.Outputs, p.Named.Tools, p.Signs)
 }
 
 // covers reports whether a permission covers a call, and config doesn't narrow it away.
@@ -264,7 +345,7 @@ func (p *Plan) Started(ctx context.Context, m provider.Model) (*transcript.Start
 	if from := m.Provider(); from != nil {
 		s.Provider = transcript.Item{Ref: from.Ref.String(), Digest: m.Digest()}
 	}
-	for _, id := range []string{agent.Context, agent.Guard, agent.Continuation} {
+	for _, id := range []string{ContextID, GuardID, ContinuationID} {
 		it, err := p.Agents.Session.Chosen(ctx, model.Ref{Kind: "tool", ID: id})
 		if err != nil {
 			return nil, err

@@ -26,7 +26,6 @@ import (
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/control"
-	"github.com/rye-build/rye/exec/thread/handoff"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -69,7 +68,7 @@ type work struct {
 	row    *roster.Thread
 	*record
 	rest     limits.Set
-	settings *handoff.Settings
+	settings *plan.Handoff
 	foreign  bool
 	summary  any
 }
@@ -190,7 +189,7 @@ func (w *work) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.settings, err = handoff.Read(config.Value)
+	w.settings, err = plan.ReadHandoff(config.Value)
 	return err
 }
 

@@ -1,4 +1,4 @@
-package artifact_test
+package plan_test
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/artifact"
+	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -27,7 +27,7 @@ var texts = map[string]string{
 // TestPages: who follows "next" from the beginning has read the whole text, and no page is so large that it would be an artifact.
 func TestPages(t *testing.T) {
 	for name, text := range texts {
-		var s artifact.Store
+		var s plan.Artifacts
 		ref := s.Keep(text)
 		if want := cas.Sum([]byte(text)).String(); ref != want || s.Text(ref) != text {
 			t.Errorf("%s is called %s, not %s", name, ref, want)
@@ -64,7 +64,7 @@ func TestPages(t *testing.T) {
 
 // TestOffsets: wherever a model begins to read, it gets whole characters, and where they stand.
 func TestOffsets(t *testing.T) {
-	var s artifact.Store
+	var s plan.Artifacts
 	ref := s.Keep("aä€😀b")
 	for _, c := range []struct {
 		offset any
@@ -84,7 +84,7 @@ func TestOffsets(t *testing.T) {
 
 // TestMissing: a reference to nothing, or to what was cut or isn't text, is not found. A model may write anything.
 func TestMissing(t *testing.T) {
-	var s artifact.Store
+	var s plan.Artifacts
 	if s.Text("blake3:00") != "" {
 		t.Error("the zero store has a text")
 	}
@@ -99,7 +99,7 @@ func TestMissing(t *testing.T) {
 
 // TestStores: an artifact is that of one thread, and many calls of it may keep and read at once.
 func TestStores(t *testing.T) {
-	var s, other artifact.Store
+	var s, other plan.Artifacts
 	var wg sync.WaitGroup
 	for i := range 32 {
 		wg.Go(func() {
@@ -119,7 +119,7 @@ func TestStores(t *testing.T) {
 func TestEnd(t *testing.T) {
 	for limit, want := range map[int]string{-1: "", 0: "", 1: "b", 4: "b", 5: "😀b", 7: "😀b", 8: "€😀b", 11: "aä€😀b",
 		99: "aä€😀b"} {
-		if got := artifact.End("aä€😀b", limit); got != want {
+		if got := plan.Tail("aä€😀b", limit); got != want {
 			t.Errorf("%d: %q", limit, got)
 		}
 	}
@@ -134,7 +134,7 @@ func FuzzPage(f *testing.F) {
 	f.Add("\x80\x80", 0, 1)
 	f.Add("", -40, 92)
 	f.Fuzz(func(t *testing.T, text string, offset, limit int) {
-		page := artifact.Page(text, offset, limit)
+		page := plan.Page(text, offset, limit)
 		if !strings.Contains(text, page) || page == "" && max(offset, 0) < len(text) && utf8.ValidString(text) &&
 			utf8.RuneStart((text + "x")[max(offset, 0)]) {
 			t.Fatalf("%q of %q", page, text)
@@ -149,7 +149,7 @@ func FuzzPage(f *testing.F) {
 		if len(b)-2 > limit && utf8.RuneCountInString(page) > 1 {
 			t.Fatalf("%q has %d bytes, limit %d", page, len(b)-2, limit)
 		}
-		if end := artifact.End(text, limit); !strings.HasSuffix(text, end) || !utf8.ValidString(end) ||
+		if end := plan.Tail(text, limit); !strings.HasSuffix(text, end) || !utf8.ValidString(end) ||
 			len(end) > max(limit, 0) {
 			t.Fatalf("%q ends in %q", text, end)
 		}

@@ -1,4 +1,4 @@
-package handoff_test
+package plan_test
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/handoff"
+	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 )
 
 // read reads what stands under coordination.continuation of a file of config.
-func read(t testing.TB, lines ...string) (*handoff.Settings, error) {
+func read(t testing.TB, lines ...string) (*plan.Handoff, error) {
 	t.Helper()
 	text := "coordination:\n  continuation:\n    pressure_threshold: 0.5\n"
 	for _, line := range lines {
@@ -26,16 +26,16 @@ func read(t testing.TB, lines ...string) (*handoff.Settings, error) {
 	if len(problems) > 0 {
 		t.Fatalf("%s: %v", text, problems[0])
 	}
-	return handoff.Read(v)
+	return plan.ReadHandoff(v)
 }
 
 func TestRead(t *testing.T) {
-	none := handoff.Settings{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
-	all := handoff.Settings{Threshold: 0.5, Directive: "acme/sum", Model: "fast", MaxTokens: 100, Ceiling: 1,
+	none := plan.Handoff{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
+	all := plan.Handoff{Threshold: 0.5, Directive: "acme/sum", Model: "fast", MaxTokens: 100, Ceiling: 1,
 		Limits: map[string]any{"turns": 3.0, "spend": 0.25, "duration_seconds": 1.5}}
 	for _, c := range []struct {
 		lines []string
-		want  handoff.Settings
+		want  plan.Handoff
 	}{
 		{nil, none},
 		{[]string{"trigger_threshold:", "summary_directive:", "summary_model: ~", "summary_limit_overrides: {}",
@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 		t.Error(one, err)
 	}
 	for _, v := range []*value.Value{nil, {Kind: value.Map}} {
-		if got, err := handoff.Read(v); err != nil || !reflect.DeepEqual(*got, none) {
+		if got, err := plan.ReadHandoff(v); err != nil || !reflect.DeepEqual(*got, none) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}

@@ -1,11 +1,11 @@
-package agent_test
+package plan_test
 
 import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
-	"github.com/rye-build/rye/exec/thread/agent"
+	"github.com/rye-build/rye/exec/thread/plan"
 )
 
 func TestPrompt(t *testing.T) {
@@ -16,11 +16,11 @@ func TestPrompt(t *testing.T) {
 		"": "",
 	} {
 		m := &model.Model{Fields: &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "content", Value: &value.Value{Kind: value.Text, Text: xml}}}}}
-		if got := agent.Prompt(m); got != want {
+		if got := plan.Prompt(m); got != want {
 			t.Errorf("%s: %q; want %q", xml, got, want)
 		}
-		if m.Body = " The text. "; agent.Prompt(m) != "The text." {
-			t.Errorf("%s: %q", xml, agent.Prompt(m))
+		if m.Body = " The text. "; plan.Prompt(m) != "The text." {
+			t.Errorf("%s: %q", xml, plan.Prompt(m))
 		}
 	}
 }
@@ -30,7 +30,7 @@ func TestFill(t *testing.T) {
 	for text, want := range map[string]string{
 		"{input:a} {input:n} {input:list}": `x 3 [1,"y"]`, "{input:b} {input:b?} {input:b:z}": "{input:b}  z", "{input:none?}{input:none:d}": "d", "{input:a:z}": "x", "{output:a}": "{output:a}",
 	} {
-		if got := agent.Fill(text, inputs); got != want {
+		if got := plan.Fill(text, inputs); got != want {
 			t.Errorf("%s: %q; want %q", text, got, want)
 		}
 	}

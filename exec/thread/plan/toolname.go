@@ -1,17 +1,4 @@
-// Package toolname gives tools the names under which models are offered them.
-//
-// A model's tool has a name of letters, digits, "_" and "-", at most 64. The name of a tool of rye is its id with every
-// other character turned into "_", and "_" before a leading digit:
-//
-//	acme/deploy     acme_deploy
-//	acme/web.fetch  acme_web_fetch
-//	3d/render       _3d_render
-//
-// If that is longer than 64, or two tools that are offered together share it, or the door has a tool of its own with that
-// name, the name is the first 51 characters, "_" and the first 12 digits of the id's digest: each of the tools that share
-// a name gets one. So the name of a tool depends on the tools beside it, and nothing reads an id from a name: who offers
-// tools keeps the table.
-package toolname
+package plan
 
 import (
 	"github.com/rye-build/rye/cas"
@@ -23,9 +10,9 @@ const (
 	kept    = 51 // characters of a longer name, before "_" and the digits of a digest
 )
 
-// Names returns the names of tools that are offered together, by their ids. Taken are the names of the door's own tools. It is
+// ToolNames returns the names of tools that are offered together, by their ids. Taken are the names of the door's own tools. It is
 // an error if two tools share even the longer name.
-func Names(ids, taken []string) (map[string]string, error) {
+func ToolNames(ids, taken []string) (map[string]string, error) {
 	names, longer := make(map[string]string, len(ids)), map[string]bool{}
 	for _, id := range ids {
 		names[id] = clean(id)

@@ -1,13 +1,4 @@
-// Package handoff reads when and how a thread is handed over to a new one: config:coordination, coordination.continuation.
-//
-//	trigger_threshold         the share of the context window from which a thread hands over; 0.9
-//	pressure_threshold        package hook reads it
-//	summary_directive         summarises what was done; none if missing
-//	summary_model             its model
-//	summary_limit_overrides   its limits
-//	summary_max_tokens        how long the summary may be; 4000
-//	resume_ceiling_tokens     how much of the old messages the new thread begins with; 16000
-package handoff
+package plan
 
 import (
 	"encoding/json"
@@ -22,8 +13,8 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 )
 
-// Settings are what the config says.
-type Settings struct {
+// Handoff are what the config says.
+type Handoff struct {
 	Threshold float64
 	Directive string // "" for no summary
 	Model     string
@@ -32,9 +23,9 @@ type Settings struct {
 	Ceiling   int64 // tokens
 }
 
-// Read reads config:coordination.
-func Read(v *value.Value) (*Settings, error) {
-	s := &Settings{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
+// ReadHandoff reads config:coordination.
+func ReadHandoff(v *value.Value) (*Handoff, error) {
+	s := &Handoff{Threshold: 0.9, MaxTokens: 4000, Ceiling: 16000, Limits: map[string]any{}}
 	c := v.Get("coordination").Get("continuation")
 	for _, m := range []struct {
 		at    *value.Value
@@ -85,7 +76,7 @@ func Read(v *value.Value) (*Settings, error) {
 
 // Room returns how many tokens of the old messages a new thread has room for, and a summary: half of the window, or that would be
 // full at once. window is 0 if it isn't known.
-func (s *Settings) Room(window int64) (kept, read int64) {
+func (s *Handoff) Room(window int64) (kept, read int64) {
 	if window <= 0 {
 		return s.Ceiling, math.MaxInt32
 	}
@@ -98,7 +89,7 @@ const maxSummarised = 128 << 10
 
 // Child is what starts the thread that summarises messages: the parameters of package spawn. At most room bytes of the
 // conversation are given to it: the middle of long texts is left out.
-func (s *Settings) Child(directive string, messages []provider.Message, room int64) map[string]any {
+func (s *Handoff) Child(directive string, messages []provider.Message, room int64) map[string]any {
 	most := int(min(room, maxSummarised))
 	text := conversation(messages, most)
 	for each := most / 4; len(text) > most && each > 200; each /= 2 {

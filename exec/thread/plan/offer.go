@@ -1,19 +1,4 @@
-// Package offer says which tools the model of a thread is offered, and under which names.
-//
-// # The tools of the model
-//
-//	rye_execute       runs a tool, gives the text of a directive with its inputs filled in, or that of knowledge
-//	rye_load          gives the file of an item
-//	rye_search        finds items
-//	directive_return  ends the thread with the directive's outputs, if it declares any
-//
-// A result is JSON. An error is {"error": {"code": …, "message": …}}, as at every door of rye; the model goes on with it. A
-// result of more than 16 KiB is an artifact: the model is given its beginning and reads the rest by rye_execute of
-// rye/agent/threads/artifact_read {ref, offset, limit}.
-//
-// Calls of one turn run side by side if each is of a tool of risk read, at most five at once; all others in order. Results
-// keep the model's order.
-package offer
+package plan
 
 import (
 	"context"
@@ -25,16 +10,15 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/toolname"
 )
 
 // The names of the tools that threads themselves have.
 const (
-	Execute = "rye_execute"
-	Load    = "rye_load"
-	Search  = "rye_search"
-	Sign    = "rye_sign"
-	Return  = "directive_return"
+	NameExecute = "rye_execute"
+	NameLoad    = "rye_load"
+	NameSearch  = "rye_search"
+	NameSign    = "rye_sign"
+	NameReturn  = "directive_return"
 )
 
 // MaxHits is how many items a search finds at most.
@@ -42,32 +26,32 @@ const MaxHits = 20
 
 type object = map[string]any
 
-// Signs reports whether any permission is about signatures.
-func Signs(caps capability.Set) bool {
+// MaySign reports whether any permission is about signatures.
+func MaySign(caps capability.Set) bool {
 	return slices.ContainsFunc(caps.List(), func(c capability.Capability) bool { return c.Allows(capability.Sign) })
 }
 
-// Tools returns what a model is offered: the tools that every directive has, the one that signs, those that it names, and, if it
+// OwnTools returns what a model is offered: the tools that every directive has, the one that signs, those that it names, and, if it
 // declares outputs, the one that returns them.
-func Tools(outputs []declared.Output, natives []provider.Tool, signs bool) []provider.Tool {
+func OwnTools(outputs []declared.Output, natives []provider.Tool, signs bool) []provider.Tool {
 	kinds := object{"type": "string", "enum": []any{"tool", "directive", "knowledge"}}
 	id := object{"type": "string", "description": "The id of the item, as in acme/deploy"}
 	tools := []provider.Tool{
-		{Name: Execute, Description: "Run a tool, or get the text of a directive or of knowledge", Schema: object{
+		{Name: NameExecute, Description: "Run a tool, or get the text of a directive or of knowledge", Schema: object{
 			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{
 				"item_type": kinds, "item_id": id, "parameters": object{"type": "object", "description": "What the item takes"},
 				"dry_run": object{"type": "boolean", "description": "Check everything and run nothing"},
 			}}},
-		{Name: Load, Description: "Get the file of an item", Schema: object{
+		{Name: NameLoad, Description: "Get the file of an item", Schema: object{
 			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{"item_type": kinds, "item_id": id}}},
-		{Name: Search, Description: "Find items by words", Schema: object{
+		{Name: NameSearch, Description: "Find items by words", Schema: object{
 			"type": "object", "required": []any{"query", "scope"}, "properties": object{
 				"query": object{"type": "string"}, "scope": object{"type": "string", "description": "A kind, or a kind and the beginning of ids: tool, knowledge.acme.*"},
 				"limit": object{"type": "integer", "minimum": 1.0, "maximum": float64(MaxHits), "default": 10.0},
 			}}},
 	}
 	if signs {
-		tools = append(tools, provider.Tool{Name: Sign, Description: "Ask the user to sign the file of an item with their key", Schema: object{
+		tools = append(tools, provider.Tool{Name: NameSign, Description: "Ask the user to sign the file of an item with their key", Schema: object{
 			"type": "object", "required": []any{"item_type", "item_id"}, "properties": object{"item_type": kinds, "item_id": id}}})
 	}
 	tools = append(tools, natives...)
@@ -86,7 +70,7 @@ func Tools(outputs []declared.Output, natives []provider.Tool, signs bool) []pro
 		properties[o.Name] = p
 		required = append(required, o.Name)
 	}
-	return append(tools, provider.Tool{Name: Return, Description: "End the directive with its outputs",
+	return append(tools, provider.Tool{Name: NameReturn, Description: "End the directive with its outputs",
 		Schema: object{"type": "object", "required": required, "properties": properties}})
 }
 
@@ -96,8 +80,8 @@ type Named struct {
 	Tools []provider.Tool     // as the model is offered them
 }
 
-// Find finds the tools that a directive names. One that no permission covers isn't offered.
-func Find(ctx context.Context, find func(context.Context, model.Ref) (*ai.Item, error), offers []declared.Offer, covers func(capability.Capability) bool) (n Named, err error) {
+// FindNamed finds the tools that a directive names. One that no permission covers isn't offered.
+func FindNamed(ctx context.Context, find func(context.Context, model.Ref) (*ai.Item, error), offers []declared.Offer, covers func(capability.Capability) bool) (n Named, err error) {
 	n.Items = map[string]*ai.Item{}
 	var ids []string
 	for _, o := range offers {
@@ -109,7 +93,7 @@ func Find(ctx context.Context, find func(context.Context, model.Ref) (*ai.Item, 
 			ids = append(ids, o.ID)
 		}
 	}
-	names, err := toolname.Names(ids, []string{Execute, Load, Search, Sign, Return})
+	names, err := ToolNames(ids, []string{NameExecute, NameLoad, NameSearch, NameSign, NameReturn})
 	if err != nil {
 		return n, err
 	}
@@ -129,8 +113,8 @@ func Find(ctx context.Context, find func(context.Context, model.Ref) (*ai.Item, 
 	return n, nil
 }
 
-// Names are those of tools.
-func Names(tools []provider.Tool) (all []string) {
+// OfferedNames are those of tools.
+func OfferedNames(tools []provider.Tool) (all []string) {
 	for _, tool := range tools {
 		all = append(all, tool.Name)
 	}

@@ -1,5 +1,4 @@
-// Package artifact keeps the large results of a thread: a model gets the beginning and reads the rest page by page.
-package artifact
+package plan
 
 import (
 	"strings"
@@ -14,14 +13,14 @@ import (
 // maxPage bounds what is read at once, in bytes. A page is a result too: one of 16 KiB would be an artifact itself.
 const maxPage = 15 << 10
 
-// A Store has the artifacts of one thread. The zero Store has none. It is safe for many goroutines.
-type Store struct {
+// A Artifacts has the artifacts of one thread. The zero Artifacts has none. It is safe for many goroutines.
+type Artifacts struct {
 	mu   sync.Mutex
 	text map[string]string // by their digests
 }
 
 // Keep keeps a text, and returns what it is called.
-func (s *Store) Keep(text string) (ref string) {
+func (s *Artifacts) Keep(text string) (ref string) {
 	ref = cas.Sum([]byte(text)).String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,14 +32,14 @@ func (s *Store) Keep(text string) (ref string) {
 }
 
 // Text returns a text, "" if there is none.
-func (s *Store) Text(ref string) string {
+func (s *Artifacts) Text(ref string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text[ref]
 }
 
 // Read gives a page of an artifact, by the parameters of tool:rye/agent/threads/artifact_read. "next" is where the next page begins, missing with the last.
-func (s *Store) Read(given map[string]any) (map[string]any, error) {
+func (s *Artifacts) Read(given map[string]any) (map[string]any, error) {
 	ref, _ := given["ref"].(string)
 	s.mu.Lock()
 	text, ok := s.text[ref]
@@ -86,8 +85,8 @@ func Page(text string, offset, limit int) string {
 	return text[offset:end]
 }
 
-// End returns the last whole characters that have at most limit bytes.
-func End(text string, limit int) string { return text[begin(text, len(text)-max(limit, 0)):] }
+// Tail returns the last whole characters that have at most limit bytes.
+func Tail(text string, limit int) string { return text[begin(text, len(text)-max(limit, 0)):] }
 
 // written returns how many bytes a character has in canonical JSON.
 func written(char string) int {

@@ -1,4 +1,4 @@
-package toolname_test
+package plan_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/goldentest"
-	"github.com/rye-build/rye/exec/toolname"
+	"github.com/rye-build/rye/exec/thread/plan"
 )
 
 var taken = []string{"rye_execute", "rye_load"}
@@ -31,7 +31,7 @@ func TestGolden(t *testing.T) {
 				ids = append(ids, id)
 			}
 		}
-		names, err := toolname.Names(ids, taken)
+		names, err := plan.ToolNames(ids, taken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,14 +67,14 @@ func TestOrder(t *testing.T) {
 	ids := []string{"a/b", "a_b", "a.b", "rye/execute", "c", strings.Repeat("long/", 30) + "x"}
 	// A tool whose plain name is the longer one of another.
 	ids = append(ids, "a_b_"+cas.Sum([]byte("a/b")).Short())
-	want, err := toolname.Names(ids, taken)
+	want, err := plan.ToolNames(ids, taken)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(t, ids, want)
 	for range 100 {
 		rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-		got, err := toolname.Names(append(ids, ids[0]), taken)
+		got, err := plan.ToolNames(append(ids, ids[0]), taken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestOrder(t *testing.T) {
 
 // TestRefused: a door that has the longer name as well leaves none.
 func TestRefused(t *testing.T) {
-	names, err := toolname.Names([]string{"rye/load", "x"}, append(taken, "rye_load_"+cas.Sum([]byte("rye/load")).Short()))
+	names, err := plan.ToolNames([]string{"rye/load", "x"}, append(taken, "rye_load_"+cas.Sum([]byte("rye/load")).Short()))
 	if fault.CodeOf(err) != fault.Ambiguous {
 		t.Errorf("%v, %v", names, err)
 	}
@@ -99,7 +99,7 @@ func FuzzNames(f *testing.F) {
 	f.Add("a/b", "a_b", "0")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		ids := slices.DeleteFunc([]string{a, b, c}, func(id string) bool { return id == "" })
-		names, err := toolname.Names(ids, taken)
+		names, err := plan.ToolNames(ids, taken)
 		slices.Sort(ids)
 		if err == nil {
 			check(t, slices.Compact(ids), names)
