@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/captoken"
-	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
@@ -65,7 +65,7 @@ func job(ts *testscript.TestScript, neg bool, args []string) {
 	case "cut":
 		texts = texts[1:]
 	}
-	text, err := json.Marshal(&detach.Job{Thread: args[2], Child: &detach.Child{Parent: top, Inputs: map[string]any{}, Most: limits.None(), Tokens: texts}})
+	text, err := json.Marshal(&toolcall.Job{Thread: args[2], Child: &toolcall.DetachedChild{Parent: top, Inputs: map[string]any{}, Most: limits.None(), Tokens: texts}})
 	ts.Check(err)
 	// The directive has it as a string in the JSON of a call.
 	literal, err := json.Marshal(string(text))

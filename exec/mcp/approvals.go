@@ -22,8 +22,8 @@ import (
 	"github.com/rye-build/rye/exec/primary"
 	"github.com/rye-build/rye/exec/serve"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/control"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -124,12 +124,12 @@ type outcome struct {
 }
 
 // approver is for the calls of a thread: it stops at one that waits for an approval.
-func (r *request) approver() (*approve.Approver, error) {
+func (r *request) approver() (*toolcall.Approver, error) {
 	d, err := r.controller()
 	if err != nil {
 		return nil, err
 	}
-	a, err := approve.New(nil, nil, nil)
+	a, err := toolcall.NewApprover(nil, nil, nil)
 	if err == nil {
 		a.Use(d)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/plan"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -141,7 +141,7 @@ func fill(it *ai.Item, arguments map[string]string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return calls.Text(it, given)
+	return toolcall.Text(it, given)
 }
 
 // resource gives the body of knowledge.

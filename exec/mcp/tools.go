@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/plan"
-	"github.com/rye-build/rye/exec/thread/spawn"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -144,7 +144,7 @@ func (r *request) run(ctx context.Context, ref model.Ref, given object, dry bool
 
 // thread starts a thread and follows it to its end.
 func (r *request) thread(ctx context.Context, given object, dry bool) (any, error) {
-	child, err := spawn.Parse(given)
+	child, err := toolcall.ParseChild(given)
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/sandbox/sandboxtest"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/lock/update"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/lock/workspace/projecttest"
@@ -104,7 +104,7 @@ func serving(t *testing.T, globs ...string) *served { return serveAsked(t, nil, 
 // serveAsked is serving for a client that has elicitation, unless asked is nil.
 func serveAsked(t *testing.T, asked func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error), globs ...string) *served {
 	t.Helper()
-	tools, err := approve.Globs("--tools", globs)
+	tools, err := toolcall.Globs("--tools", globs)
 	if err != nil {
 		t.Fatal(err)
 	}

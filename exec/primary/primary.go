@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/calls"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
 type object = map[string]any
@@ -27,7 +27,7 @@ const DefaultHits = 10
 
 // Search returns items by words: their refs, with a line about each.
 func Search(ctx context.Context, s *session.Session, words, scope string, limit int) (map[string]any, error) {
-	found, err := calls.Search(ctx, s, words, scope, limit, nil)
+	found, err := toolcall.Search(ctx, s, words, scope, limit, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func Execute(ctx context.Context, s *session.Session, c *exec.Call, given map[st
 		if err != nil {
 			return nil, err
 		}
-		return calls.Text(it, given)
+		return toolcall.Text(it, given)
 	}
 	if permission.IsThreads(c.Ref.ID) {
 		return nil, fault.New(fault.Validation, "%q is for threads", ref).On("ref", ref)

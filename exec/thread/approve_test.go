@@ -10,9 +10,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -30,24 +30,24 @@ func TestApproved(t *testing.T) {
 	turns := []modeltest.Turn{{Calls: []provider.ToolCall{wipe("a"), wipe("b")}}, {Calls: []provider.ToolCall{wipe("c")}}, {Text: "done"}}
 	for _, c := range []struct {
 		name    string
-		replies []approve.Reply // nil: there is no one to ask
+		replies []toolcall.Reply // nil: there is no one to ask
 		allow   []string
 		asked   int
 		want    []bool // which of the calls are made
 	}{
 		{"no terminal", nil, nil, 0, []bool{false, false, false}},
-		{"no", []approve.Reply{approve.No, approve.No, approve.No}, nil, 3, []bool{false, false, false}},
-		{"once", []approve.Reply{approve.Once, approve.No, approve.Once}, nil, 3, []bool{true, false, true}},
-		{"thread", []approve.Reply{approve.ThisThread}, nil, 1, []bool{true, true, true}},
-		{"later", []approve.Reply{approve.No, approve.ThisThread}, nil, 2, []bool{false, true, true}},
+		{"no", []toolcall.Reply{toolcall.No, toolcall.No, toolcall.No}, nil, 3, []bool{false, false, false}},
+		{"once", []toolcall.Reply{toolcall.Once, toolcall.No, toolcall.Once}, nil, 3, []bool{true, false, true}},
+		{"thread", []toolcall.Reply{toolcall.ThisThread}, nil, 1, []bool{true, true, true}},
+		{"later", []toolcall.Reply{toolcall.No, toolcall.ThisThread}, nil, 2, []bool{false, true, true}},
 		{"allowed", nil, []string{"tool:acme/w*"}, 0, []bool{true, true, true}},
 		{"other", nil, []string{"tool:acme/echo"}, 0, []bool{false, false, false}},
 	} {
 		w := newWorld(t, wiping(), turns...)
 		asked := 0
-		var ask approve.Ask
+		var ask toolcall.Ask
 		if c.replies != nil {
-			ask = func(_ context.Context, q *consent.Question) (approve.Reply, error) {
+			ask = func(_ context.Context, q *consent.Question) (toolcall.Reply, error) {
 				if q.Ref.String() != "tool:acme/wipe" || q.Risk != "destructive" || q.Params["text"] != "x" || q.Why() != "its risk is destructive" {
 					t.Errorf("asked about %+v", q)
 				}
@@ -55,7 +55,7 @@ func TestApproved(t *testing.T) {
 				return c.replies[asked-1], nil
 			}
 		}
-		approver, err := approve.New(c.allow, ask, nil)
+		approver, err := toolcall.NewApprover(c.allow, ask, nil)
 		must(t, err)
 		r, err := w.run(t.Context(), thread.Start{Approver: approver})
 		must(t, err)
@@ -80,7 +80,7 @@ func TestApproved(t *testing.T) {
 			}
 		}
 	}
-	if _, err := approve.New([]string{"tool:a b"}, nil, nil); fault.CodeOf(err) != fault.Validation {
+	if _, err := toolcall.NewApprover([]string{"tool:a b"}, nil, nil); fault.CodeOf(err) != fault.Validation {
 		t.Errorf("%v", err)
 	}
 }
@@ -90,10 +90,10 @@ func TestAskedAndCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, wiping(), modeltest.Turn{Calls: []provider.ToolCall{executes("a", "acme/wipe", object{"text": "x"})}})
 	ctx, cancel := context.WithCancel(t.Context())
-	approver, err := approve.New(nil, func(ctx context.Context, _ *consent.Question) (approve.Reply, error) {
+	approver, err := toolcall.NewApprover(nil, func(ctx context.Context, _ *consent.Question) (toolcall.Reply, error) {
 		cancel()
 		<-ctx.Done()
-		return approve.No, ctx.Err()
+		return toolcall.No, ctx.Err()
 	}, nil)
 	must(t, err)
 	r, err := w.run(ctx, thread.Start{Approver: approver})
@@ -119,7 +119,7 @@ func TestSigns(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, directive string
-		sign            approve.Sign
+		sign            toolcall.Sign
 		want            [2]string // of the results
 		asked           int
 	}{
@@ -129,7 +129,7 @@ func TestSigns(t *testing.T) {
 	} {
 		asked = nil
 		w := newWorld(t, plain(c.directive), turns...)
-		approver, err := approve.New(nil, nil, c.sign)
+		approver, err := toolcall.NewApprover(nil, nil, c.sign)
 		must(t, err)
 		r, err := w.run(t.Context(), thread.Start{Approver: approver})
 		must(t, err)
@@ -155,7 +155,7 @@ func TestSigns(t *testing.T) {
 	}
 	w := newWorld(t, plain(permitted), turns...)
 	ctx, cancel := context.WithCancel(t.Context())
-	approver, err := approve.New(nil, nil, yes)
+	approver, err := toolcall.NewApprover(nil, nil, yes)
 	must(t, err)
 	r, err := w.run(ctx, thread.Start{Approver: approver, Live: thread.Live{Event: func(e *transcript.Event) {
 		if e.Type == transcript.TypeRequest {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -19,14 +19,14 @@ type object = map[string]any
 
 // A toolCall is a call of the model, as the record has it.
 type toolCall struct {
-	*calls.Call
+	*toolcall.Call
 	artifact *transcript.Artifact
 	text     string // that the model is given
 	over     bool
 }
 
 // number gives a call its name in the record.
-func (t *thread) number(c *calls.Call) *toolCall {
+func (t *thread) number(c *toolcall.Call) *toolCall {
 	_ = t.recorder.Skip() // it fails again with what comes next
 	t.called++
 	c.Record = fmt.Sprintf("c%d", t.called)

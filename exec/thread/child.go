@@ -6,11 +6,11 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -63,7 +63,7 @@ func (t *thread) fund(ctx context.Context) error {
 }
 
 // runChild runs a child to its end. A child that was begun by another process goes on.
-func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, error) {
+func (t *thread) runChild(ctx context.Context, c *toolcall.Call) (*toolcall.Outcome, error) {
 	r, err := t.rejoin(ctx, c)
 	if err != nil {
 		return nil, err
@@ -74,11 +74,11 @@ func (t *thread) runChild(ctx context.Context, c *calls.Call) (*calls.Outcome, e
 	spent := int64(math.Round((r.Cost.Spend + r.Cost.Below) * limits.Nano))
 	t.money.Child(spent)
 	t.tell("")
-	return &calls.Outcome{Value: r.Shown(), Failed: !r.Success, Cost: spent}, nil
+	return &toolcall.Outcome{Value: r.Shown(), Failed: !r.Success, Cost: spent}, nil
 }
 
 // rejoin starts a child, or finds the one that was begun.
-func (t *thread) rejoin(ctx context.Context, c *calls.Call) (*Result, error) {
+func (t *thread) rejoin(ctx context.Context, c *toolcall.Call) (*Result, error) {
 	var row *roster.Thread // that it has although it never began
 	if c.Begun {
 		var err error

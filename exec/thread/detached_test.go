@@ -18,21 +18,21 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
 	"github.com/rye-build/rye/exec/thread/control"
-	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // runJob runs the thread of a job, as rye run does in a process of its own.
 func (d *doomed) runJob(hook func(op, path string, b []byte) error) int {
-	word := &detach.Word{Process: os.Getpid()}
+	word := &toolcall.Word{Process: os.Getpid()}
 	fail := func(err error) int {
 		o := fault.Of(err).Object()
 		word.Error = &o
-		_ = detach.Tell(os.Stdout, word)
+		_ = toolcall.Tell(os.Stdout, word)
 		return 1
 	}
 	text, err := io.ReadAll(os.Stdin)
@@ -42,7 +42,7 @@ func (d *doomed) runJob(hook func(op, path string, b []byte) error) int {
 	if err != nil {
 		return fail(err)
 	}
-	job, err := detach.Parse(text)
+	job, err := toolcall.ParseJob(text)
 	if err != nil {
 		return fail(err)
 	}
@@ -65,7 +65,7 @@ func (d *doomed) runJob(hook func(op, path string, b []byte) error) int {
 	}
 	began := false
 	r, err := e.Run(context.Background(), &thread.Start{Directive: ref, Inputs: params.Values(inputs), Model: job.Child.Model, Limits: job.Child.Limits, Above: above,
-		ID: job.Thread, Began: func(limits.Set) error { word.Thread, began = job.Thread, true; return detach.Tell(os.Stdout, word) }})
+		ID: job.Thread, Began: func(limits.Set) error { word.Thread, began = job.Thread, true; return toolcall.Tell(os.Stdout, word) }})
 	if err != nil && !began {
 		return fail(err)
 	}
@@ -140,7 +140,7 @@ func TestDetached(t *testing.T) {
 	if a := w.account(row.ID); a.Parent != r.Thread || a.Budget == nil || *a.Budget > 25e7 || !a.Closed {
 		t.Errorf("%+v", a)
 	}
-	if _, err := os.Stat(filepath.Join(row.Dir(), detach.Log)); err != nil {
+	if _, err := os.Stat(filepath.Join(row.Dir(), toolcall.LogFile)); err != nil {
 		t.Error(err)
 	}
 	v, err := transcript.Verify(t.Context(), row.Dir(), transcript.Check{Keys: w.machine()})
@@ -151,7 +151,7 @@ func TestDetached(t *testing.T) {
 
 	text, err := os.ReadFile(keep)
 	must(t, err)
-	job, err := detach.Parse(text)
+	job, err := toolcall.ParseJob(text)
 	must(t, err)
 	if len(job.Child.Tokens) != 2 || strings.Contains(strings.Join(os.Environ(), " "), job.Child.Tokens[1]) {
 		t.Errorf("%+v", job.Child)
@@ -167,7 +167,7 @@ func TestDetached(t *testing.T) {
 	cut.Tokens = cut.Tokens[1:]
 	short.Child = &cut
 	for name, c := range map[string]struct {
-		job  *detach.Job
+		job  *toolcall.Job
 		with doomed
 		code fault.Code
 	}{
@@ -182,7 +182,7 @@ func TestDetached(t *testing.T) {
 		command.Stdin, command.Stdout = bytes.NewReader(again), &out
 		_, err = proc.Run(t.Context(), command)
 		must(t, err)
-		var word detach.Word
+		var word toolcall.Word
 		if err := json.Unmarshal(out.Bytes(), &word); err != nil || word.Error == nil || word.Error.Code != c.code || word.Error.Suggestion == "" && c.code != fault.Conflict {
 			t.Errorf("%s: %s, %v", name, out.String(), err)
 		}
@@ -223,7 +223,7 @@ func TestDetachedEnds(t *testing.T) {
 			}
 			hold <- "on"
 			if row := w.over("acme/step"); row.State != want || strings.Contains(row.Asked.Reason, "not needed") != (want == roster.Cancelled) {
-				log, _ := os.ReadFile(filepath.Join(row.Dir(), detach.Log))
+				log, _ := os.ReadFile(filepath.Join(row.Dir(), toolcall.LogFile))
 				t.Errorf("%+v: %s", row, log)
 			}
 		})

@@ -13,9 +13,7 @@ import (
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/control"
-	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/loop"
@@ -23,6 +21,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -59,10 +58,10 @@ type Start struct {
 	Limits    []string                                     // NAME=VALUE, instead of the directive's
 	Replay    string                                       // the directory of a thread whose answers the model gives; "" for a real one
 	Principal string
-	Approver  *approve.Approver // of calls that need an approval; nil: there is none
+	Approver  *toolcall.Approver // of calls that need an approval; nil: there is none
 	Live      Live
 	ID        string                 // of the new thread; "" for one that is made here
-	Above     *detach.Above          // of a child that another process has started; nil for none
+	Above     *toolcall.Above        // of a child that another process has started; nil for none
 	After     *plan.After            // the thread whose work it goes on with; nil for none
 	Began     func(limits.Set) error // is called with its limits when it is registered and has a budget and a record; an error ends it
 

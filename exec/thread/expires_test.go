@@ -13,12 +13,12 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -102,5 +102,5 @@ func (w *world) below(lasts time.Duration) thread.Start {
 	must(w.t, err)
 	chain, err := captoken.Take(texts, captoken.Use{Machine: k.Machine.Public(), Thread: id, Parent: top, Directive: ref.String(), Set: w.engine.Session.Set(), Now: now})
 	must(w.t, err)
-	return thread.Start{ID: id, Above: &detach.Above{Parent: top, Most: limits.None(), Chain: chain}}
+	return thread.Start{ID: id, Above: &toolcall.Above{Parent: top, Most: limits.None(), Chain: chain}}
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/graph"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/loop"
 	"github.com/rye-build/rye/exec/thread/provider"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -54,7 +54,7 @@ func (w walk) Record(durable bool, events ...transcript.Payload) error {
 // Make implements graph.Kernel by calls as those of a model.
 func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, rest bool) ([]graph.Made, error) {
 	all := make([]*toolCall, len(wanted))
-	group := calls.NewGroup(rest)
+	group := toolcall.NewGroup(rest)
 	for i, c := range w.calls.PrepareAll(ctx, wanted) {
 		all[i] = w.number(c)
 		c.Group = group
@@ -66,7 +66,7 @@ func (w walk) Make(ctx context.Context, wanted []provider.ToolCall, atOnce int, 
 	if err := w.safe(); err != nil {
 		return nil, err
 	}
-	for part := range slices.Chunk(all, calls.Together(atOnce, all, func(c *toolCall) *calls.Call { return c.Call })) {
+	for part := range slices.Chunk(all, toolcall.Together(atOnce, all, func(c *toolCall) *toolcall.Call { return c.Call })) {
 		if err := w.batch(ctx, part, atOnce); err != nil {
 			return nil, err
 		}

@@ -8,13 +8,13 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -23,7 +23,7 @@ type Resume struct {
 	Thread    string
 	Limits    []string // NAME=VALUE, instead of those that it has
 	Principal string
-	Approver  *approve.Approver // as of a Start
+	Approver  *toolcall.Approver // as of a Start
 	Live      Live
 
 	parent  *thread  // that waits for it

@@ -8,8 +8,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/captoken"
-	"github.com/rye-build/rye/exec/thread/approve"
-	"github.com/rye-build/rye/exec/thread/calls"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/ledger"
 	"github.com/rye-build/rye/exec/thread/limits"
@@ -18,6 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/replay"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
@@ -31,8 +30,8 @@ type thread struct {
 	watch     *roster.Watch   // nil too
 	began     time.Time
 	plan      *plan.Plan
-	calls     *calls.Maker // that its model makes
-	asked     int          // events of the loop in this turn
+	calls     *toolcall.Maker // that its model makes
+	asked     int             // events of the loop in this turn
 	inputs    map[string]any
 	limits    limits.Set
 	money     ledger.Purse
@@ -77,12 +76,12 @@ func (t *thread) run(ctx context.Context) (*Result, error) {
 		}
 	}
 	t.recorder.Begin()
-	t.calls = &calls.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild, Flow: new(approve.Flow),
+	t.calls = &toolcall.Maker{Plan: t.plan, Thread: t.id, Own: t.own(), Principal: t.Principal, Approver: t.Approver, Child: t.runChild, Flow: new(toolcall.Flow),
 		NewID: func(directive string) string { return roster.NewID(directive, t.Now()) }}
 	if t.parent != nil {
 		t.calls.Flow, t.chain = t.parent.calls.Flow, t.parent.chain
 	}
-	t.calls.Background = &calls.Background{Command: t.Detach, Roster: t.Roster, Dir: t.Dir, Limits: &t.limits, Chain: t.chain, Now: t.Now}
+	t.calls.Background = &toolcall.Background{Command: t.Detach, Roster: t.Roster, Dir: t.Dir, Limits: &t.limits, Chain: t.chain, Now: t.Now}
 	if t.continues != "" || t.origin.Format != "" || t.under != "" {
 		t.calls.Remember(ctx, t.Dir, t.continues, t.under, t.id)
 	}

@@ -10,20 +10,20 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/provider/modeltest"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 )
 
 // approver makes requests in the world's journal.
-func (w *world) approver() (*approve.Approver, *approval.Local) {
+func (w *world) approver() (*toolcall.Approver, *approval.Local) {
 	w.t.Helper()
 	d, l, err := approval.At(w.engine.Session, time.Now, approval.Thread)
 	must(w.t, err)
 	w.t.Cleanup(func() { l.Close() })
-	a, err := approve.New(nil, nil, nil)
+	a, err := toolcall.NewApprover(nil, nil, nil)
 	must(w.t, err)
 	a.Use(d)
 	return a, l
@@ -108,7 +108,7 @@ func TestWaits(t *testing.T) {
 			t.Errorf("%s: replay: %+v, %v", c.name, played, err)
 		}
 	}
-	if err := (*approve.Approver)(nil).Await(t.Context(), fault.New(fault.Approval, "x")); fault.CodeOf(err) != fault.Approval {
+	if err := (*toolcall.Approver)(nil).Await(t.Context(), fault.New(fault.Approval, "x")); fault.CodeOf(err) != fault.Approval {
 		t.Errorf("%v", err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/exec/consent"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/signing"
 )
 
@@ -61,8 +61,8 @@ func permit(ctx context.Context, a *cli.App, s *Opened, it *ai.Item, start *thre
 }
 
 // approver returns what approves the calls of threads.
-func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign approve.Sign) (*approve.Approver, error) {
-	approver, err := approve.New(allow, v.Asks(a), sign)
+func (o *Opened) approver(a *cli.App, v *live.View, allow []string, sign toolcall.Sign) (*toolcall.Approver, error) {
+	approver, err := toolcall.NewApprover(allow, v.Asks(a), sign)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func follow(ctx context.Context, a *cli.App, e *thread.Engine, r *thread.Result,
 }
 
 // signer returns what signs items for a model that asks for it; nil unless it is allowed.
-func signer(a *cli.App, v *live.View, flag trusts.KeyFlag, allowed bool) approve.Sign {
+func signer(a *cli.App, v *live.View, flag trusts.KeyFlag, allowed bool) toolcall.Sign {
 	if !allowed {
 		return nil
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/roster"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
 // detach starts the thread in a process of its own.
@@ -30,7 +30,7 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 			return nil, fault.New(fault.Validation, "--async and %s exclude each other: a thread in the background can't ask you", flag)
 		}
 	}
-	job := &detach.Job{Thread: roster.NewID(ref.ID, a.Now())}
+	job := &toolcall.Job{Thread: roster.NewID(ref.ID, a.Now())}
 	pairs := slices.Concat(c.Input, c.Param)
 	if c.Inputs == "-" || slices.ContainsFunc(pairs, func(p string) bool { return strings.HasSuffix(p, "=@-") }) {
 		text, err := io.ReadAll(cli.Cancellable(ctx, a.Stdin))
@@ -61,12 +61,12 @@ func (c *runRun) detach(ctx context.Context, a *cli.App, s *Opened, ref model.Re
 		return nil, err
 	}
 	dir := filepath.Join(s.Threads(), filepath.FromSlash(job.Thread))
-	word, err := detach.Start(ctx, command, dir, job)
+	word, err := toolcall.StartDetached(ctx, command, dir, job)
 	if err != nil {
 		return nil, err
 	}
 	r := thread.Result{Success: true, Thread: word.Thread, Status: string(roster.Running), Directive: ref.ID}
-	return runAnswer{Result: r, Process: word.Process, Log: filepath.Join(dir, detach.Log)}, nil
+	return runAnswer{Result: r, Process: word.Process, Log: filepath.Join(dir, toolcall.LogFile)}, nil
 }
 
 func modeFlags(m session.Mode) (flags []string) {
@@ -107,14 +107,14 @@ func detachedCommand(a *cli.App, ref model.Ref, args []string) (c proc.Command, 
 
 // A detachedRun is what this process was started for.
 type detachedRun struct {
-	job *detach.Job
+	job *toolcall.Job
 	out io.WriteCloser
 	was bool // it has said so
 }
 
 // detached runs the thread that another process has started this one for.
 func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	job, err := detach.Receive(a.Stdin)
+	job, err := toolcall.ReceiveJob(a.Stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (c *runRun) detached(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil && !d.was {
 		o := fault.Of(err).Object()
 		d.was = true
-		_ = detach.Tell(out, &detach.Word{Error: &o})
+		_ = toolcall.Tell(out, &toolcall.Word{Error: &o})
 	}
 	if r, ok := ans.(runAnswer); ok {
 		a.Term.Note("%s", strings.TrimSpace(r.Status+"\n"+r.Result.Result))
@@ -162,9 +162,9 @@ func (d *detachedRun) start(ctx context.Context, in *session.Session, s *thread.
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.ID = d.job.Thread
 	s.Began = func(l limits.Set) error {
-		detach.Bound(ctx, cancel, own.Memory, own.Processes, l.Duration)
+		toolcall.Bound(ctx, cancel, own.Memory, own.Processes, l.Duration)
 		d.was = true
-		_ = detach.Tell(d.out, &detach.Word{Thread: s.ID, Process: os.Getpid()}) // its starter may be gone: the thread goes on
+		_ = toolcall.Tell(d.out, &toolcall.Word{Thread: s.ID, Process: os.Getpid()}) // its starter may be gone: the thread goes on
 		return nil
 	}
 	return ctx, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/paths"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/exec/mcp/register"
-	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
 type mcpConfigRun struct {
@@ -45,7 +45,7 @@ func (c *mcpConfigRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := approve.Globs("--tools", c.Tools); err != nil {
+	if _, err := toolcall.Globs("--tools", c.Tools); err != nil {
 		return nil, err
 	}
 	var more []string

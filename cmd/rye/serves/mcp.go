@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/exec/mcp"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -36,7 +36,7 @@ func (c *offered) options(a *cli.App, anywhere bool) (mcp.Options, error) {
 	if state.Err != nil {
 		return mcp.Options{}, state.Err
 	}
-	tools, err := approve.Globs("--tools", c.Tools)
+	tools, err := toolcall.Globs("--tools", c.Tools)
 	if err != nil {
 		return mcp.Options{}, err
 	}

@@ -121,7 +121,7 @@ func (r *Agents) Continue(ctx context.Context, about map[string]any) ([]any, err
 // Parts of a large result that the guard can choose from, in bytes.
 const (
 	longText = 8 << 10
-	short     = 1 << 10
+	short    = 1 << 10
 )
 
 // GuardID returns what the model is given of a large result of a tool, as text. share is how much of the context window is used.

@@ -24,7 +24,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/exec/thread"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/hook"
 	"github.com/rye-build/rye/exec/thread/ledger"
@@ -32,7 +31,7 @@ import (
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
 	"github.com/rye-build/rye/exec/thread/roster"
-	"github.com/rye-build/rye/exec/thread/spawn"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -44,7 +43,7 @@ type Order struct {
 	Handoff   bool     // with a summary in place of what was said
 	Limits    []string // NAME=VALUE, instead of what is left
 	Principal string
-	Approver  *approve.Approver
+	Approver  *toolcall.Approver
 	Live      thread.Live
 }
 
@@ -251,7 +250,7 @@ func (w *work) summarise(ctx context.Context) {
 	}
 	_, room := w.settings.Room(0)
 	bound := limits.None()
-	child, err := spawn.Parse(w.settings.Child(w.row.Directive, said, room))
+	child, err := toolcall.ParseChild(w.settings.Child(w.row.Directive, said, room))
 	if err != nil || bound.Override(child.Limits) != nil {
 		return
 	}

@@ -46,7 +46,6 @@ type world struct {
 	engine *thread.Engine
 }
 
-
 // tool is a tool that gives back what it is given.
 func tool(risk string) string {
 	return `# ---

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/consent"
-	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -32,11 +32,11 @@ func Question(a *cli.App, q *consent.Question) {
 }
 
 // Asks returns what asks about the calls of a thread; nil without a terminal.
-func (v *View) Asks(a *cli.App) approve.Ask {
+func (v *View) Asks(a *cli.App) toolcall.Ask {
 	if !a.CanAsk() {
 		return nil
 	}
-	return func(ctx context.Context, q *consent.Question) (_ approve.Reply, err error) {
+	return func(ctx context.Context, q *consent.Question) (_ toolcall.Reply, err error) {
 		var line string
 		v.Ask(func() {
 			Question(a, q)
@@ -44,10 +44,10 @@ func (v *View) Asks(a *cli.App) approve.Ask {
 		})
 		switch line {
 		case "y", "yes":
-			return approve.Once, err
+			return toolcall.Once, err
 		case "t":
-			return approve.ThisThread, err
+			return toolcall.ThisThread, err
 		}
-		return approve.No, err
+		return toolcall.No, err
 	}
 }

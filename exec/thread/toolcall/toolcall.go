@@ -1,12 +1,38 @@
-// Package calls decides what the calls of a thread's model do, and does it.
+// Package toolcall decides what the calls of a thread's model do, and does it.
 //
 //	c := maker.Prepare(ctx, call)   finds the item, and whether the thread may use it
 //	text, err := c.Make(ctx)        what the model is given, and c.Result what the record has
 //
 // What is wrong with a call is its result, as JSON's {"error": {"code": …, "message": …}}: the model goes on with it. An error of
-// Make ends the thread. A call that waits for its
-// approval has Call.Waits instead of a result.
-package calls
+// Make ends the thread. A call that waits for its approval has Call.Waits instead of a result.
+//
+// # Children
+//
+// A model starts a thread by a call of tool:rye/agent/threads/thread_directive, with these parameters:
+//
+//	directive_name    the directive's id
+//	inputs            its inputs
+//	model             a tier or a model, instead of the directive's
+//	limit_overrides   turns, tokens, spend (dollars), spawns, duration_seconds, depth
+//	async_exec        the thread runs in a process of its own, and the caller doesn't wait
+//
+// # Approvals
+//
+// An Approver gets the approvals that calls need: from what was allowed beforehand, from a person at the terminal, or by a request
+// that is answered through any door. One Approver serves a thread and its children, and asks one question at a time.
+//
+// # Detached threads
+//
+// A thread may run in a process of its own that goes on when its starter has ended: rye run --async, and children that a model
+// starts with async_exec.
+//
+//	started, err := toolcall.StartDetached(ctx, command, dir, job)   in the process that starts it
+//	job, err := toolcall.ReceiveJob(stdin)                           in the one that runs the thread
+//	toolcall.Tell(stdout, &toolcall.Word{Thread: id})                once the thread is registered
+//
+// The process gets its job on its standard input, says one word on its standard output, and writes what people would have seen to
+// the file "log" of the thread's directory. It is the same program on all systems, started with its own file and arguments.
+package toolcall
 
 import (
 	"context"
@@ -25,11 +51,9 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/approve"
 	"github.com/rye-build/rye/exec/thread/control"
 	"github.com/rye-build/rye/exec/thread/plan"
 	"github.com/rye-build/rye/exec/thread/provider"
-	"github.com/rye-build/rye/exec/thread/spawn"
 	"github.com/rye-build/rye/exec/thread/transcript"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -43,13 +67,13 @@ type Call struct {
 	Ref    model.Ref
 	Digest cas.Digest // of the item
 	Risk   string
-	Inside bool         // nothing but this thread is changed by it
-	Spawn  *spawn.Child // that it starts; nil for none
-	Child  string       // the id of that thread
-	Begun  bool         // the record says so
-	Chosen bool         // rye itself chooses its directive
-	Group  *Group       // that it belongs to; nil for none
-	Part   int64        // of what is left of the budget that thread may have one such part, unless it says how much
+	Inside bool       // nothing but this thread is changed by it
+	Spawn  *ChildArgs // that it starts; nil for none
+	Child  string     // the id of that thread
+	Begun  bool       // the record says so
+	Chosen bool       // rye itself chooses its directive
+	Group  *Group     // that it belongs to; nil for none
+	Part   int64      // of what is left of the budget that thread may have one such part, unless it says how much
 
 	Result transcript.CallResult
 	Waits  error // that it waits for its approval, and was not made
@@ -70,12 +94,12 @@ type Maker struct {
 	Thread     string // its id
 	Own        bool   // the directives that lead to its calls are the user's own
 	Principal  string
-	Approver   *approve.Approver
+	Approver   *Approver
 	Child      func(context.Context, *Call) (*Outcome, error) // runs the thread that a call starts
 	Background *Background                                    // starts it in a process of its own
 	NewID      func(directive string) string                  // of a thread
 	Artifacts  plan.Artifacts
-	Flow       *approve.Flow // what was called by it, and by the threads around it
+	Flow       *Flow // what was called by it, and by the threads around it
 
 	mu       sync.Mutex
 	returned map[string]any
@@ -328,7 +352,7 @@ func (m *Maker) Starts(given map[string]any) (*Call, error) {
 
 // starts makes a call one that starts a thread and waits for it.
 func (m *Maker) starts(c *Call, given object) (err error) {
-	if c.Spawn, err = spawn.Parse(given); err != nil {
+	if c.Spawn, err = ParseChild(given); err != nil {
 		return err
 	}
 	c.Child = m.NewID(c.Spawn.Directive.ID)

@@ -1,4 +1,4 @@
-package spawn_test
+package toolcall_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/thread/limits"
-	"github.com/rye-build/rye/exec/thread/spawn"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
 type object = map[string]any
@@ -23,7 +23,7 @@ func given(t testing.TB, text string) (o object) {
 }
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]spawn.Child{
+	for text, want := range map[string]toolcall.ChildArgs{
 		`{"directive_name":"acme/step"}`:                              {},
 		`{"directive_name":"directive:acme/step"}`:                    {},
 		`{"directive_name":"acme/step","async_exec":false}`:           {},
@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 			Model: "fast", Limits: []string{"duration_seconds=1.5", "spend=0.000000001", "tokens=1000000000000", "turns=5"}},
 	} {
 		want.Directive.Kind, want.Directive.ID = "directive", "acme/step"
-		got, err := spawn.Parse(given(t, text))
+		got, err := toolcall.ParseChild(given(t, text))
 		if err != nil || got.Directive != want.Directive || got.Model != want.Model ||
 			!reflect.DeepEqual(got.Limits, want.Limits) ||
 			len(got.Inputs) != len(want.Inputs) || len(want.Inputs) > 0 && !reflect.DeepEqual(got.Inputs, want.Inputs) {
@@ -50,7 +50,7 @@ func TestParse(t *testing.T) {
 // TestIntegers: a loop's integers are numbers too.
 func TestIntegers(t *testing.T) {
 	for _, n := range []any{int64(5), 5.0} {
-		c, err := spawn.Parse(object{"directive_name": "acme/step", "limit_overrides": object{"turns": n}})
+		c, err := toolcall.ParseChild(object{"directive_name": "acme/step", "limit_overrides": object{"turns": n}})
 		if err != nil || !reflect.DeepEqual(c.Limits, []string{"turns=5"}) {
 			t.Errorf("%T: %+v, %v", n, c, err)
 		}
@@ -72,12 +72,12 @@ func TestRefused(t *testing.T) {
 		`{"directive_name":"a","limit_overrides":{"max_turns":3}}`:    "max_turns",
 		`{"directive_name":"a","limit_overrides":{"memory_mib":300}}`: "memory_mib",
 	} {
-		c, err := spawn.Parse(given(t, text))
+		c, err := toolcall.ParseChild(given(t, text))
 		if fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), want) || c != nil {
 			t.Errorf("%s: %+v, %v (%s)", text, c, err, fault.CodeOf(err))
 		}
 	}
-	if c, err := spawn.Parse(nil); err == nil || c != nil {
+	if c, err := toolcall.ParseChild(nil); err == nil || c != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -91,7 +91,7 @@ func FuzzParse(f *testing.F) {
 		if json.Unmarshal(b, &o) != nil {
 			return
 		}
-		c, err := spawn.Parse(o)
+		c, err := toolcall.ParseChild(o)
 		if (err == nil) != (c != nil) {
 			t.Fatalf("%+v, %v", c, err)
 		}

@@ -1,4 +1,4 @@
-package calls
+package toolcall
 
 import (
 	"cmp"
@@ -7,12 +7,11 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/exec/thread/spawn"
 )
 
 // walks makes a call one that runs a graph as a thread, once the policies let it: they see it as the call of any tool.
 func (m *Maker) walks(c *Call, it *ai.Item, given object) {
-	c.Spawn, c.Child = &spawn.Child{Directive: c.Ref, Inputs: given}, m.NewID(c.Ref.ID)
+	c.Spawn, c.Child = &ChildArgs{Directive: c.Ref, Inputs: given}, m.NewID(c.Ref.ID)
 	c.do = func(ctx context.Context) (_ *Outcome, err error) {
 		begins := !c.Begun
 		if c.Begun { // or it waited for its approval

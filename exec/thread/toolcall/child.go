@@ -1,11 +1,4 @@
-// Package spawn reads what a model asks for when it starts a thread: the parameters of tool:rye/agent/threads/thread_directive.
-//
-//	directive_name    the directive's id
-//	inputs            its inputs
-//	model             a tier or a model, instead of the directive's
-//	limit_overrides   turns, tokens, spend (dollars), spawns, duration_seconds, depth
-//	async_exec        the thread runs in a process of its own, and the caller doesn't wait
-package spawn
+package toolcall
 
 import (
 	"maps"
@@ -22,7 +15,6 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-type object = map[string]any
 
 // schema is what thread_directive takes.
 var schema = sync.OnceValues(func() (*params.Schema, error) {
@@ -36,8 +28,8 @@ var schema = sync.OnceValues(func() (*params.Schema, error) {
 	}})
 })
 
-// A Child is a thread that is to be started.
-type Child struct {
+// A ChildArgs is a thread that is to be started.
+type ChildArgs struct {
 	Directive model.Ref
 	Inputs    map[string]any
 	Model     string   // "" for the directive's
@@ -45,8 +37,8 @@ type Child struct {
 	Async     bool     // it runs in a process of its own
 }
 
-// Parse reads the parameters.
-func Parse(given map[string]any) (*Child, error) {
+// ParseChild reads the parameters.
+func ParseChild(given map[string]any) (*ChildArgs, error) {
 	s, err := schema()
 	if err == nil {
 		given, err = s.Complete(given)
@@ -55,7 +47,7 @@ func Parse(given map[string]any) (*Child, error) {
 		return nil, fault.Wrap(err, "invalid parameters for %q: %v", "tool:"+permission.Starts, err)
 	}
 	name, _ := given["directive_name"].(string)
-	c := &Child{}
+	c := &ChildArgs{}
 	c.Async, _ = given["async_exec"].(bool)
 	if c.Directive, err = model.ParseRef("directive:" + strings.TrimPrefix(name, "directive:")); err != nil {
 		return nil, fault.Wrap(err, "invalid directive: %v", err)

@@ -1,4 +1,4 @@
-package detach_test
+package toolcall_test
 
 import (
 	"encoding/json"
@@ -17,49 +17,49 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 const childID = "acme/step-1795000001-k3v9q"
 
 var (
-	machine = keytest.Seeded(1)
-	noon    = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	lock    = cas.Sum([]byte("rye.lock"))
-	step    = model.Ref{Kind: "directive", ID: "acme/step"}
+	machine    = keytest.Seeded(1)
+	detachNoon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	lock       = cas.Sum([]byte("rye.lock"))
+	step       = model.Ref{Kind: "directive", ID: "acme/step"}
 )
 
 // parent is a thread whose children run the program of this test, which writes its job to their logs.
-func parent(t *testing.T) *detach.Parent {
+func parent(t *testing.T) *toolcall.Parent {
 	t.Helper()
 	grants, err := capability.ParseSet([]string{"rye.execute.tool.acme.*"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	most := limits.Set{Turns: 9, Tokens: 1000, Spawns: 4, Depth: 3, Spend: 5e8, Duration: time.Hour}
-	return &detach.Parent{Thread: "acme/plan-1795000000-a2b3c", Directive: "directive:acme/plan", Dir: t.TempDir(), Set: lock, Grants: grants, Limits: most,
-		Machine: machine, Now: noon, Command: func(model.Ref) (proc.Command, error) { return command(t, "child"), nil }}
+	return &toolcall.Parent{Thread: "acme/plan-1795000000-a2b3c", Directive: "directive:acme/plan", Dir: t.TempDir(), Set: lock, Grants: grants, Limits: most,
+		Machine: machine, Now: detachNoon, Command: func(model.Ref) (proc.Command, error) { return command(t, "child"), nil }}
 }
 
 // TestChild: the process of a child gets its inputs, and tokens for its own thread, its own directive, this lock and this hour
 // alone; its limits are no higher than its parent's, and it has a level less below it.
 func TestChild(t *testing.T) {
 	p := parent(t)
-	word, err := p.Start(t.Context(), childID, step, &detach.Child{Inputs: map[string]any{"what": "this"}, Part: 2, Chosen: true})
+	word, err := p.Start(t.Context(), childID, step, &toolcall.DetachedChild{Inputs: map[string]any{"what": "this"}, Part: 2, Chosen: true})
 	if err != nil || word.Thread != childID || word.Process == os.Getpid() {
 		t.Fatalf("%+v, %v", word, err)
 	}
-	text, err := os.ReadFile(filepath.Join(p.Dir, filepath.FromSlash(childID), detach.Log))
+	text, err := os.ReadFile(filepath.Join(p.Dir, filepath.FromSlash(childID), toolcall.LogFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := detach.Parse(text)
+	job, err := toolcall.ParseJob(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, inputs, err := job.Take(machine.Public(), step, lock, noon)
+	a, inputs, err := job.Take(machine.Public(), step, lock, detachNoon)
 	if err != nil || !reflect.DeepEqual(inputs, map[string]any{"what": "this"}) || a.Parent != p.Thread || a.Part != 2 || !a.Chosen ||
 		!reflect.DeepEqual(a.Chain.Last().Grants, p.Grants) {
 		t.Fatalf("%+v, %v, %v", a, inputs, err)
@@ -74,26 +74,26 @@ func TestChild(t *testing.T) {
 		directive string
 		lock      string
 		after     time.Duration
-		change    func(*detach.Job)
+		change    func(*toolcall.Job)
 		code      fault.Code
 	}{
 		"of another machine":   {2, "acme/step", "rye.lock", 0, nil, fault.UntrustedKey},
 		"for another one":      {1, "acme/plan", "rye.lock", 0, nil, fault.Denied},
 		"for another lock":     {1, "acme/step", "other.lock", 0, nil, fault.LockMismatch},
 		"late":                 {1, "acme/step", "rye.lock", 61 * time.Minute, nil, fault.Expired},
-		"of another thread":    {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Thread = "acme/step-1795000001-zzzzz" }, fault.Denied},
-		"without tokens":       {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Tokens = nil }, fault.Denied},
-		"with a number beyond": {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Inputs["n"] = json.Number("1e999") }, fault.Validation},
-		"with no number":       {1, "acme/step", "rye.lock", 0, func(j *detach.Job) { j.Child.Inputs["n"] = json.Number("x") }, fault.Validation},
+		"of another thread":    {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Thread = "acme/step-1795000001-zzzzz" }, fault.Denied},
+		"without tokens":       {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Child.Tokens = nil }, fault.Denied},
+		"with a number beyond": {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Child.Inputs["n"] = json.Number("1e999") }, fault.Validation},
+		"with no number":       {1, "acme/step", "rye.lock", 0, func(j *toolcall.Job) { j.Child.Inputs["n"] = json.Number("x") }, fault.Validation},
 	} {
-		j, err := detach.Parse(text)
+		j, err := toolcall.ParseJob(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.change != nil {
 			c.change(j)
 		}
-		_, _, err = j.Take(keytest.Seeded(c.machine).Public(), model.Ref{Kind: "directive", ID: c.directive}, cas.Sum([]byte(c.lock)), noon.Add(c.after))
+		_, _, err = j.Take(keytest.Seeded(c.machine).Public(), model.Ref{Kind: "directive", ID: c.directive}, cas.Sum([]byte(c.lock)), detachNoon.Add(c.after))
 		if fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
 		}
@@ -107,24 +107,24 @@ func TestChild(t *testing.T) {
 func TestChildRefused(t *testing.T) {
 	missing := errors.New("this program is gone")
 	for name, c := range map[string]struct {
-		change func(*detach.Parent)
+		change func(*toolcall.Parent)
 		want   error
 		code   fault.Code
 	}{
-		"no processes": {func(p *detach.Parent) { p.Command = nil }, nil, fault.Validation},
-		"no program": {func(p *detach.Parent) {
+		"no processes": {func(p *toolcall.Parent) { p.Command = nil }, nil, fault.Validation},
+		"no program": {func(p *toolcall.Parent) {
 			p.Command = func(model.Ref) (proc.Command, error) { return proc.Command{}, missing }
 		}, missing, ""},
-		"too deep":     {func(p *detach.Parent) { p.Limits.Depth = 0 }, nil, fault.Limit},
-		"a long name":  {func(p *detach.Parent) { p.Thread += string(make([]byte, 300)) }, nil, ""},
-		"a long chain": {func(p *detach.Parent) { p.Chain = chain(t, p, captoken.MaxChain) }, nil, fault.TooDeep},
-		"its own error": {func(p *detach.Parent) {
+		"too deep":     {func(p *toolcall.Parent) { p.Limits.Depth = 0 }, nil, fault.Limit},
+		"a long name":  {func(p *toolcall.Parent) { p.Thread += string(make([]byte, 300)) }, nil, ""},
+		"a long chain": {func(p *toolcall.Parent) { p.Chain = chain(t, p, captoken.MaxChain) }, nil, fault.TooDeep},
+		"its own error": {func(p *toolcall.Parent) {
 			p.Command = func(model.Ref) (proc.Command, error) { return command(t, "refuse"), nil }
 		}, nil, fault.Limit},
 	} {
 		p := parent(t)
 		c.change(p)
-		_, err := p.Start(t.Context(), childID, step, &detach.Child{})
+		_, err := p.Start(t.Context(), childID, step, &toolcall.DetachedChild{})
 		if err == nil || c.want != nil && !errors.Is(err, c.want) || c.code != "" && fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
 		}
@@ -134,21 +134,21 @@ func TestChildRefused(t *testing.T) {
 	}
 	p := parent(t)
 	p.Chain = chain(t, p, captoken.MaxChain-1)
-	if _, err := p.Start(t.Context(), childID, step, &detach.Child{}); err != nil {
+	if _, err := p.Start(t.Context(), childID, step, &toolcall.DetachedChild{}); err != nil {
 		t.Errorf("the last that a chain may have: %v", err)
 	}
 }
 
 // chain returns a chain of n tokens, the last for the parent.
-func chain(t *testing.T, p *detach.Parent, n int) (c *captoken.Chain) {
+func chain(t *testing.T, p *toolcall.Parent, n int) (c *captoken.Chain) {
 	t.Helper()
 	for range n - 1 {
-		own := captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, noon, time.Hour)
-		texts, err := c.Give(p.Machine, own, captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, noon, time.Hour), noon)
+		own := captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, detachNoon, time.Hour)
+		texts, err := c.Give(p.Machine, own, captoken.New(p.Thread, p.Directive, p.Set, p.Grants, 100, detachNoon, time.Hour), detachNoon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err = captoken.Take(texts, captoken.Use{Machine: p.Machine.Public(), Thread: p.Thread, Directive: p.Directive, Set: p.Set, Now: noon}); err != nil {
+		if c, err = captoken.Take(texts, captoken.Use{Machine: p.Machine.Public(), Thread: p.Thread, Directive: p.Directive, Set: p.Set, Now: detachNoon}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,14 +161,14 @@ func TestChildAgain(t *testing.T) {
 		again bool
 		file  string
 		ok    bool
-	}{"a log": {true, detach.Log, true}, "a thread": {true, "transcript.jsonl", false}, "the first time": {false, detach.Log, false}} {
+	}{"a log": {true, toolcall.LogFile, true}, "a thread": {true, "transcript.jsonl", false}, "the first time": {false, toolcall.LogFile, false}} {
 		p := parent(t)
 		p.Again = c.again
 		dir := filepath.Join(p.Dir, filepath.FromSlash(childID))
 		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, c.file), []byte("x"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Start(t.Context(), childID, step, &detach.Child{}); c.ok != (err == nil) {
+		if _, err := p.Start(t.Context(), childID, step, &toolcall.DetachedChild{}); c.ok != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, c.file)); err != nil {

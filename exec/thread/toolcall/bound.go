@@ -1,4 +1,4 @@
-package detach
+package toolcall
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package detach
+package toolcall
 
 import "context"
 

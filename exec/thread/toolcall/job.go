@@ -1,13 +1,4 @@
-// Package detach runs a thread in a process of its own that goes on when its starter has ended: rye run --async, and children
-// that a model starts with async_exec.
-//
-//	started, err := detach.Start(ctx, command, dir, job)    in the process that starts it
-//	job, err := detach.Receive(stdin)                       in the one that runs the thread
-//	detach.Tell(stdout, &detach.Word{Thread: id})           once the thread is registered
-//
-// The process gets its job on its standard input, says one word on its standard output, and writes what people would have seen to
-// the file "log" of the thread's directory. It is the same program on all systems, started with its own file and arguments.
-package detach
+package toolcall
 
 import (
 	"bytes"
@@ -27,16 +18,16 @@ import (
 
 // A Job is what a process is started for.
 type Job struct {
-	Thread string `json:"thread"`          // the id that it has to take
-	Stdin  string `json:"stdin,omitempty"` // what its starter read there
-	Child  *Child `json:"child,omitempty"` // of a thread that another has started
+	Thread string         `json:"thread"`          // the id that it has to take
+	Stdin  string         `json:"stdin,omitempty"` // what its starter read there
+	Child  *DetachedChild `json:"child,omitempty"` // of a thread that another has started
 }
 
 // maxJob bounds what a process reads.
 const maxJob = 32 << 20
 
-// Log is the name of the file in the thread's directory.
-const Log = "log"
+// LogFile is the name of the file in the thread's directory.
+const LogFile = "log"
 
 // A Word is what the process says: that its thread has begun, or why it hasn't.
 type Word struct {
@@ -48,17 +39,17 @@ type Word struct {
 // maxWord bounds it.
 const maxWord = 1 << 20
 
-// Receive reads the job of this process.
-func Receive(r io.Reader) (*Job, error) {
+// ReceiveJob reads the job of this process.
+func ReceiveJob(r io.Reader) (*Job, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxJob+1))
 	if err != nil {
 		return nil, err
 	}
-	return Parse(b)
+	return ParseJob(b)
 }
 
-// Parse reads a job.
-func Parse(b []byte) (*Job, error) {
+// ParseJob reads a job.
+func ParseJob(b []byte) (*Job, error) {
 	j := new(Job)
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -85,9 +76,9 @@ func Tell(w io.WriteCloser, word *Word) error {
 // patience is how long a process may take to begin its thread.
 const patience = time.Minute
 
-// Start starts a process for a job, whose thread has its directory in dir, and returns when the thread is registered. What went
+// StartDetached starts a process for a job, whose thread has its directory in dir, and returns when the thread is registered. What went
 // wrong before is an error, and leaves nothing behind.
-func Start(ctx context.Context, c proc.Command, dir string, job *Job) (*Word, error) {
+func StartDetached(ctx context.Context, c proc.Command, dir string, job *Job) (*Word, error) {
 	text, err := json.Marshal(job)
 	if err != nil {
 		return nil, err
@@ -98,7 +89,7 @@ func Start(ctx context.Context, c proc.Command, dir string, job *Job) (*Word, er
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(filepath.Join(dir, Log), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	log, err := os.OpenFile(filepath.Join(dir, LogFile), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		_ = os.Remove(dir)
 		return nil, err

@@ -1,4 +1,4 @@
-package detach_test
+package toolcall_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/detach"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
 // TestMain lets this program be the one that Start starts: what it does is its first argument.
@@ -38,17 +38,17 @@ func TestMain(m *testing.M) {
 		if err == nil {
 			_, err = os.Stderr.Write(job)
 		}
-		j, _ := detach.Parse(job)
+		j, _ := toolcall.ParseJob(job)
 		if err == nil && j != nil && others(j.Child.Tokens) {
 			os.Exit(5)
 		}
-		if err != nil || j == nil || detach.Tell(os.Stdout, &detach.Word{Thread: j.Thread, Process: os.Getpid()}) != nil {
+		if err != nil || j == nil || toolcall.Tell(os.Stdout, &toolcall.Word{Thread: j.Thread, Process: os.Getpid()}) != nil {
 			os.Exit(4)
 		}
 		os.Exit(0)
 	}
-	job, err := detach.Receive(os.Stdin)
-	word := &detach.Word{Process: os.Getpid()}
+	job, err := toolcall.ReceiveJob(os.Stdin)
+	word := &toolcall.Word{Process: os.Getpid()}
 	switch {
 	case err != nil:
 		o := fault.Of(err).Object()
@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 		word.Thread = job.Thread
 	}
 	os.Stderr.WriteString("it runs: " + job.Stdin + "\n")
-	if err := detach.Tell(os.Stdout, word); err != nil {
+	if err := toolcall.Tell(os.Stdout, word); err != nil {
 		os.Exit(4)
 	}
 	os.Exit(0)
@@ -87,18 +87,18 @@ func command(t *testing.T, what string) proc.Command {
 // TestStart: a process gets its job and says its word, and what it writes is in the thread's log.
 func TestStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "acme", "plan-1-a")
-	word, err := detach.Start(t.Context(), command(t, "run"), dir, &detach.Job{Thread: "acme/plan-1-a", Stdin: "hello"})
+	word, err := toolcall.StartDetached(t.Context(), command(t, "run"), dir, &toolcall.Job{Thread: "acme/plan-1-a", Stdin: "hello"})
 	if err != nil || word.Thread != "acme/plan-1-a" || word.Process == 0 || word.Process == os.Getpid() {
 		t.Fatalf("%+v, %v", word, err)
 	}
-	info, err := os.Stat(filepath.Join(dir, detach.Log))
+	info, err := os.Stat(filepath.Join(dir, toolcall.LogFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, detach.Log)); err != nil || string(text) != "it runs: hello\n" {
+	if text, err := os.ReadFile(filepath.Join(dir, toolcall.LogFile)); err != nil || string(text) != "it runs: hello\n" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := detach.Start(t.Context(), command(t, "run"), dir, &detach.Job{Thread: "acme/plan-1-a"}); !errors.Is(err, os.ErrExist) {
+	if _, err := toolcall.StartDetached(t.Context(), command(t, "run"), dir, &toolcall.Job{Thread: "acme/plan-1-a"}); !errors.Is(err, os.ErrExist) {
 		t.Errorf("two threads in one directory: %v", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestStartFails(t *testing.T) {
 		"missing": {t.Context(), missing, fault.NotFound, ""},
 	} {
 		dir := filepath.Join(t.TempDir(), "acme", what)
-		_, err := detach.Start(c.ctx, c.with, dir, &detach.Job{Thread: "acme/" + what})
+		_, err := toolcall.StartDetached(c.ctx, c.with, dir, &toolcall.Job{Thread: "acme/" + what})
 		if err == nil || !strings.Contains(err.Error(), c.text) || c.code != fault.NotFound && fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -140,12 +140,12 @@ func TestStartFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := detach.Start(t.Context(), command(t, "run"), filepath.Join(file, "x", "y"), &detach.Job{Thread: "x"}); err == nil {
+	if _, err := toolcall.StartDetached(t.Context(), command(t, "run"), filepath.Join(file, "x", "y"), &toolcall.Job{Thread: "x"}); err == nil {
 		t.Error("a thread below a file")
 	}
 	dir := filepath.Join(t.TempDir(), "acme", "odd")
-	odd := &detach.Job{Thread: "acme/odd", Child: &detach.Child{Inputs: map[string]any{"n": math.NaN()}}}
-	if _, err := detach.Start(t.Context(), command(t, "run"), dir, odd); err == nil {
+	odd := &toolcall.Job{Thread: "acme/odd", Child: &toolcall.DetachedChild{Inputs: map[string]any{"n": math.NaN()}}}
+	if _, err := toolcall.StartDetached(t.Context(), command(t, "run"), dir, odd); err == nil {
 		t.Error("a job that can't be written")
 	}
 	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
@@ -160,23 +160,23 @@ func TestReceive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if _, err := detach.Receive(dir); err == nil {
+	if _, err := toolcall.ReceiveJob(dir); err == nil {
 		t.Error("a directory is a job")
 	}
 	long := io.MultiReader(strings.NewReader(`{"thread":"acme/a"}`), strings.NewReader(strings.Repeat(" ", 32<<20)))
-	if _, err := detach.Receive(long); fault.CodeOf(err) != fault.Validation {
+	if _, err := toolcall.ReceiveJob(long); fault.CodeOf(err) != fault.Validation {
 		t.Errorf("a job of more than 32 MiB: %v", err)
 	}
 }
 
-// FuzzParse: a job that is read is one that would be written.
-func FuzzParse(f *testing.F) {
+// FuzzDetachParse: a job that is read is one that would be written.
+func FuzzDetachParse(f *testing.F) {
 	f.Add([]byte(`{"thread":"acme/plan-1-a"}`))
 	f.Add([]byte(`{"thread":"a","stdin":"x","child":{"parent":"b","inputs":{"n":12345678901234567890},"limits":["turns=1"],"tokens":["x"]}}`))
 	f.Add([]byte(`{"thread":"a"}{}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		j, err := detach.Parse(b)
+		j, err := toolcall.ParseJob(b)
 		if err != nil {
 			if fault.CodeOf(err) != fault.Validation {
 				t.Errorf("%v", err)
@@ -187,7 +187,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := detach.Parse(text); err != nil || !reflect.DeepEqual(again, j) {
+		if again, err := toolcall.ParseJob(text); err != nil || !reflect.DeepEqual(again, j) {
 			t.Errorf("%s: %+v, %v", text, again, err)
 		}
 	})

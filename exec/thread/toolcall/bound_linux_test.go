@@ -1,4 +1,4 @@
-package detach_test
+package toolcall_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/exec/thread/detach"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
 // bounded is what a process of TestBound does: it says what ended it.
@@ -26,7 +26,7 @@ func bounded(what string) {
 	case "processes":
 		processes = 2
 	}
-	detach.Bound(ctx, cancel, memory, processes, cpu)
+	toolcall.Bound(ctx, cancel, memory, processes, cpu)
 	switch what {
 	case "memory":
 		var kept [][]byte
@@ -82,7 +82,7 @@ func TestStartWithoutFiles(t *testing.T) {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
 			t.Fatal(err)
 		}
-		word, err := detach.Start(t.Context(), c, dir, &detach.Job{Thread: "acme/plan-1-a"})
+		word, err := toolcall.StartDetached(t.Context(), c, dir, &toolcall.Job{Thread: "acme/plan-1-a"})
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &all); err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
 //go:build !linux
 
-package detach_test
+package toolcall_test
 
 func bounded(string) {}

@@ -1,4 +1,4 @@
-package approve_test
+package toolcall_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/approval"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/consent"
-	"github.com/rye-build/rye/exec/thread/approve"
+	"github.com/rye-build/rye/exec/thread/toolcall"
 )
 
 const thread = "acme/plan-1795000000-a2b3c"
@@ -72,9 +72,9 @@ func (w *world) Make(ctx context.Context, r *approval.Request, params []byte, sa
 }
 
 // approver makes requests in the world's journal.
-func (w *world) approver(t testing.TB, ask approve.Ask, allow ...string) *approve.Approver {
+func (w *world) approver(t testing.TB, ask toolcall.Ask, allow ...string) *toolcall.Approver {
 	t.Helper()
-	a, err := approve.New(allow, ask, nil)
+	a, err := toolcall.NewApprover(allow, ask, nil)
 	must(t, err)
 	a.Use(&approval.Controller{Approvals: w, Project: "/p", Set: cas.Sum([]byte("set"))})
 	return a
@@ -103,15 +103,15 @@ func (w *world) answers(t testing.TB, to approval.State) string {
 }
 
 // replies says these at a terminal, one after another, and counts what is asked.
-func replies(asked *int, all ...approve.Reply) approve.Ask {
-	return func(context.Context, *consent.Question) (approve.Reply, error) {
+func replies(asked *int, all ...toolcall.Reply) toolcall.Ask {
+	return func(context.Context, *consent.Question) (toolcall.Reply, error) {
 		*asked++
 		return all[*asked-1], nil
 	}
 }
 
-func approves(ctx context.Context, a *approve.Approver, thread, call string, q *consent.Question) (*consent.Approval, error) {
-	return new(approve.Flow).Door(a, thread, call, "directive:acme/plan").Approve(ctx, q)
+func approves(ctx context.Context, a *toolcall.Approver, thread, call string, q *consent.Question) (*consent.Approval, error) {
+	return new(toolcall.Flow).Door(a, thread, call, "directive:acme/plan").Approve(ctx, q)
 }
 
 func refused(t testing.TB, what string, code fault.Code, err error) {
@@ -123,11 +123,11 @@ func refused(t testing.TB, what string, code fault.Code, err error) {
 
 // TestNothing: where nothing can approve, everything that asks is refused, and says how to go on.
 func TestNothing(t *testing.T) {
-	bare, err := approve.New(nil, nil, nil)
+	bare, err := toolcall.NewApprover(nil, nil, nil)
 	must(t, err)
 	graph := &ai.Item{}
 	graph.Ref = model.Ref{Kind: "tool", ID: "acme/flow"}
-	for name, a := range map[string]*approve.Approver{"none": nil, "without a controller": bare} {
+	for name, a := range map[string]*toolcall.Approver{"none": nil, "without a controller": bare} {
 		_, err := approves(t.Context(), a, thread, "c1", question())
 		refused(t, name, fault.Approval, err)
 		if hint := fault.Of(err).Hint; !slices.Equal(hint, []string{"rye trust check tool:acme/pay"}) {
@@ -150,7 +150,7 @@ func TestNothing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err = approve.Globs("--allow", []string{"tool:acme/*", "tool:a b"})
+	_, err = toolcall.Globs("--allow", []string{"tool:acme/*", "tool:a b"})
 	if refused(t, "a bad glob", fault.Validation, err); !strings.HasPrefix(err.Error(), "--allow: ") || fault.Of(err).Details["ref"] != "tool:a b" {
 		t.Errorf("%v, %v", err, fault.Of(err).Details)
 	}
@@ -159,12 +159,12 @@ func TestNothing(t *testing.T) {
 // TestSeparate: neither --allow nor who asks approves what another person has to; and what --allow covers asks no one else.
 func TestSeparate(t *testing.T) {
 	w, asked := newWorld(t), 0
-	ask := replies(&asked, approve.ThisThread)
-	alone, err := approve.New([]string{"tool:acme/pay"}, ask, nil)
+	ask := replies(&asked, toolcall.ThisThread)
+	alone, err := toolcall.NewApprover([]string{"tool:acme/pay"}, ask, nil)
 	must(t, err)
 	q := question()
 	q.Separate = true
-	for name, a := range map[string]*approve.Approver{"terminal": alone, "controller": w.approver(t, ask, "tool:acme/pay")} {
+	for name, a := range map[string]*toolcall.Approver{"terminal": alone, "controller": w.approver(t, ask, "tool:acme/pay")} {
 		got, err := approves(t.Context(), a, thread, "c1", question())
 		must(t, err)
 		if got.By != "--allow" || got.Take != nil {
@@ -190,7 +190,7 @@ func TestSeparate(t *testing.T) {
 // time one question is put.
 func TestThisThread(t *testing.T) {
 	w, asked := newWorld(t), 0
-	a := w.approver(t, replies(&asked, approve.ThisThread, approve.No, approve.Once))
+	a := w.approver(t, replies(&asked, toolcall.ThisThread, toolcall.No, toolcall.Once))
 	var begun, ended sync.WaitGroup
 	begun.Add(2)
 	w.made = func() { begun.Done(); begun.Wait() }
@@ -227,10 +227,10 @@ func TestThisThread(t *testing.T) {
 // TestFaults: what can't be asked, or written down, isn't approved.
 func TestFaults(t *testing.T) {
 	broken, asked := errors.New("broken"), 0
-	once := replies(&asked, approve.Once)
+	once := replies(&asked, toolcall.Once)
 	left, stop := context.WithCancelCause(t.Context())
 	stop(broken)
-	alone, err := approve.New(nil, once, nil)
+	alone, err := toolcall.NewApprover(nil, once, nil)
 	must(t, err)
 	if got, err := approves(left, alone, thread, "c1", question()); !errors.Is(err, broken) || asked != 0 {
 		t.Errorf("a thread that was cancelled: %+v, %v, asked %d times", got, err, asked)
@@ -246,7 +246,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("no audit log: %+v, %v, asked %d times", got, err, asked)
 	}
 	w.log.err = nil
-	leaves := w.approver(t, func(context.Context, *consent.Question) (approve.Reply, error) { return approve.ThisThread, broken })
+	leaves := w.approver(t, func(context.Context, *consent.Question) (toolcall.Reply, error) { return toolcall.ThisThread, broken })
 	for range 2 { // nothing is remembered
 		if got, err := approves(t.Context(), leaves, thread, "c1", question()); !errors.Is(err, broken) {
 			t.Errorf("a terminal that is gone: %+v, %v", got, err)
@@ -262,17 +262,17 @@ func TestGate(t *testing.T) {
 	w, asked := newWorld(t), 0
 	graph := &ai.Item{Raw: cas.Sum([]byte("flow"))}
 	graph.Ref = model.Ref{Kind: "tool", ID: "acme/flow"}
-	gate := func(a *approve.Approver, call string) (string, error) {
+	gate := func(a *toolcall.Approver, call string) (string, error) {
 		return a.Gate(t.Context(), thread, call, graph, "Deploy?", "ann", time.Minute)
 	}
-	say := replies(&asked, approve.ThisThread, approve.No)
-	a := w.approver(t, func(ctx context.Context, q *consent.Question) (approve.Reply, error) {
+	say := replies(&asked, toolcall.ThisThread, toolcall.No)
+	a := w.approver(t, func(ctx context.Context, q *consent.Question) (toolcall.Reply, error) {
 		if q.Ref != graph.Ref || q.Digest != graph.Raw || q.Why() != "Deploy?" || q.Principal != "ann" {
 			t.Errorf("asked %+v", q)
 		}
 		return say(ctx, q)
 	}, "tool:acme/*")
-	for _, c := range []struct{ call, want string }{{"c1", approve.Pass}, {"c1", approve.Pass}, {"c2", approve.Refuse}, {"c2", approve.Refuse}} {
+	for _, c := range []struct{ call, want string }{{"c1", toolcall.Pass}, {"c1", toolcall.Pass}, {"c2", toolcall.Refuse}, {"c2", toolcall.Refuse}} {
 		if got, err := gate(a, c.call); got != c.want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", c.call, got, err, c.want)
 		}
@@ -284,7 +284,7 @@ func TestGate(t *testing.T) {
 	for call, c := range map[string]struct {
 		to   approval.State
 		want string
-	}{"c3": {approval.Approved, approve.Pass}, "c4": {approval.Denied, approve.Refuse}} {
+	}{"c3": {approval.Approved, toolcall.Pass}, "c4": {approval.Denied, toolcall.Refuse}} {
 		_, err := gate(away, call)
 		id := w.answers(t, c.to)
 		if e := fault.Of(err); !errors.Is(err, approval.ErrWaits) || !slices.Equal(e.Hint[:2], []string{"rye approve " + id, "rye thread resume " + thread}) {
@@ -297,7 +297,7 @@ func TestGate(t *testing.T) {
 	_, err := gate(away, "c5")
 	refused(t, "no answer yet", fault.Approval, err)
 	w.later.Add(int64(time.Minute))
-	if got, err := gate(away, "c5"); got != approve.Expired || err != nil {
+	if got, err := gate(away, "c5"); got != toolcall.Expired || err != nil {
 		t.Errorf("no answer in time: %q, %v", got, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -355,7 +355,7 @@ func TestUnmade(t *testing.T) {
 // TestSign: what may be signed is up to who starts the run.
 func TestSign(t *testing.T) {
 	broken := errors.New("broken")
-	a, err := approve.New(nil, nil, func(_ context.Context, from string, ref model.Ref) (map[string]any, error) {
+	a, err := toolcall.NewApprover(nil, nil, func(_ context.Context, from string, ref model.Ref) (map[string]any, error) {
 		if from != thread {
 			return nil, broken
 		}
@@ -372,7 +372,7 @@ func TestSign(t *testing.T) {
 
 // TestFlow: the policies see what a thread had called when its call began, each once.
 func TestFlow(t *testing.T) {
-	var f approve.Flow
+	var f toolcall.Flow
 	f.Add(pay, []string{"money", "danger"})
 	f.Add(pay, []string{"danger", "slow"})
 	door := f.Door(nil, thread, "c1", "directive:acme/plan")

@@ -1,4 +1,4 @@
-package calls
+package toolcall
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/exec/captoken"
 	"github.com/rye-build/rye/exec/proc"
-	"github.com/rye-build/rye/exec/thread/detach"
 	"github.com/rye-build/rye/exec/thread/limits"
 	"github.com/rye-build/rye/exec/thread/roster"
 )
@@ -36,9 +35,9 @@ func (m *Maker) detach(ctx context.Context, c *Call) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &detach.Parent{Thread: m.Thread, Directive: m.Plan.Directive.Ref.String(), Dir: b.Dir, Set: s.Set(), Grants: m.Plan.Caps, Limits: *b.Limits, Chain: b.Chain,
+	p := &Parent{Thread: m.Thread, Directive: m.Plan.Directive.Ref.String(), Dir: b.Dir, Set: s.Set(), Grants: m.Plan.Caps, Limits: *b.Limits, Chain: b.Chain,
 		Machine: k.Machine, Now: b.Now(), Command: b.Command, Again: c.Begun}
-	word, err := p.Start(ctx, c.Child, c.Spawn.Directive, &detach.Child{Inputs: c.Spawn.Inputs, Model: c.Spawn.Model, Limits: c.Spawn.Limits, Part: c.Part, Chosen: c.Chosen})
+	word, err := p.Start(ctx, c.Child, c.Spawn.Directive, &DetachedChild{Inputs: c.Spawn.Inputs, Model: c.Spawn.Model, Limits: c.Spawn.Limits, Part: c.Part, Chosen: c.Chosen})
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,4 @@
-// Package approve gets the approvals that the calls of threads need: from what was allowed beforehand, from a person at the
-// terminal, or by a request that is answered through any door.
-//
-// One Approver serves a thread and its children. It asks one question at a time.
-package approve
+package toolcall
 
 import (
 	"context"
@@ -41,19 +37,19 @@ type Approver struct {
 	controller *approval.Controller // nil: no requests are made
 
 	mu       sync.Mutex // held while a question is asked
-	approved map[key]cas.Digest
+	approved map[answerKey]cas.Digest
 }
 
-type key struct {
+type answerKey struct {
 	thread string
 	ref    model.Ref
 }
 
-// New returns an Approver. Calls of tools that a glob in allow covers are approved. ask is nil if there is no one to ask, and
+// NewApprover returns an Approver. Calls of tools that a glob in allow covers are approved. ask is nil if there is no one to ask, and
 // sign if nothing may be signed.
-func New(allow []string, ask Ask, sign Sign) (*Approver, error) {
+func NewApprover(allow []string, ask Ask, sign Sign) (*Approver, error) {
 	allowed, err := Globs("--allow", allow)
-	return &Approver{ask: ask, sign: sign, allowed: allowed, approved: map[key]cas.Digest{}}, err
+	return &Approver{ask: ask, sign: sign, allowed: allowed, approved: map[answerKey]cas.Digest{}}, err
 }
 
 // Use has calls that were not allowed beforehand make requests at a controller.
@@ -130,14 +126,14 @@ func (a *Approver) at(thread string) *approval.Controller {
 func (a *Approver) remembers(thread string, q *consent.Question) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.approved[key{thread, q.Ref}] == q.Digest
+	return a.approved[answerKey{thread, q.Ref}] == q.Digest
 }
 
 // asks asks a person at the terminal, one question at a time.
 func (a *Approver) asks(ctx context.Context, thread string, q *consent.Question) (yes bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := key{thread, q.Ref}
+	at := answerKey{thread, q.Ref}
 	if a.approved[at] == q.Digest {
 		return true, nil
 	}

@@ -1,4 +1,4 @@
-package detach
+package toolcall
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A Child is a thread that one of another process has started.
-type Child struct {
+// A DetachedChild is a thread that one of another process has started.
+type DetachedChild struct {
 	Parent string         `json:"parent"`
 	Inputs map[string]any `json:"inputs"`
 	Model  string         `json:"model,omitempty"`
@@ -48,8 +48,8 @@ type Parent struct {
 // forever is how long a token counts of a thread whose time has no limit.
 const forever = 24 * time.Hour
 
-// Start starts the thread of a child in a process, and returns when it is registered.
-func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, c *Child) (*Word, error) {
+// StartDetached starts the thread of a child in a process, and returns when it is registered.
+func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, c *DetachedChild) (*Word, error) {
 	if p.Command == nil {
 		return nil, fault.New(fault.Validation, "async_exec isn't possible here: only rye run starts processes")
 	}
@@ -72,10 +72,10 @@ func (p *Parent) Start(ctx context.Context, thread string, directive model.Ref, 
 	c.Parent, c.Most = p.Thread, p.Limits
 	dir := filepath.Join(p.Dir, filepath.FromSlash(thread))
 	if p.Again {
-		_ = os.Remove(filepath.Join(dir, Log))
+		_ = os.Remove(filepath.Join(dir, LogFile))
 		_ = os.Remove(dir) // unless there is more
 	}
-	return Start(ctx, command, dir, &Job{Thread: thread, Child: c})
+	return StartDetached(ctx, command, dir, &Job{Thread: thread, Child: c})
 }
 
 // An Above is what a thread gets from the one that has started it in another process.
