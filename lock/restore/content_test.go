@@ -277,7 +277,7 @@ func TestCheckVendor(t *testing.T) {
 func TestRestore(t *testing.T) {
 	p := locked(t)
 	note, tables := p.Read(projecttest.NoteFile), p.Read(projecttest.TablesFile)
-	restore := func(dry bool) *restore.RestoreResult {
+	again := func(dry bool) *restore.RestoreResult {
 		t.Helper()
 		l := p.Unopened()
 		r, err := restore.Restore(t.Context(), l, l.Old.Pins, dry)
@@ -286,7 +286,7 @@ func TestRestore(t *testing.T) {
 		}
 		return r
 	}
-	if r := restore(false); len(r.Files) != 0 || len(r.Left) != 0 {
+	if r := again(false); len(r.Files) != 0 || len(r.Left) != 0 {
 		t.Errorf("%+v", r)
 	}
 	p.Write(projecttest.NoteFile, "# Other\n")
@@ -297,7 +297,7 @@ func TestRestore(t *testing.T) {
 	}
 	other := cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("# Other\n"))}
 	for _, dry := range []bool{true, false} {
-		r := restore(dry)
+		r := again(dry)
 		if len(r.Files) != 3 || r.DryRun != dry || r.Files[0].File != projecttest.NoteFile || r.Files[0].Before != other.Digest.String() ||
 			r.Files[1].Only != "mode" || r.Files[2].Before != "" || len(r.Left) != 1 || r.Left[0].File != ".ai/tools/acme/shop/new.py" {
 			t.Errorf("dry %v: %+v", dry, r)
@@ -327,10 +327,10 @@ func TestRestore(t *testing.T) {
 
 	// Without .ai all of it would be made, and is.
 	p.Remove(".ai")
-	if r := restore(true); len(r.Files) != 4 || p.Read(projecttest.NoteFile) != "" {
+	if r := again(true); len(r.Files) != 4 || p.Read(projecttest.NoteFile) != "" {
 		t.Errorf("%+v", r)
 	}
-	if r := restore(false); len(r.Files) != 4 || p.Read(projecttest.NoteFile) != note {
+	if r := again(false); len(r.Files) != 4 || p.Read(projecttest.NoteFile) != note {
 		t.Errorf("%+v", r)
 	}
 }
